@@ -172,7 +172,7 @@ pub enum ControlError {
 /// The state that turns a person's words into an event.
 #[derive(Clone)]
 pub struct CommandDispatcher {
-    /// Who may ask.
+    /// The people and their rights.
     pub config: Arc<Config>,
     /// The current catalogue.
     pub catalogue: watch::Receiver<Arc<Catalogue>>,
@@ -184,7 +184,7 @@ pub struct CommandDispatcher {
     pub ids: Arc<dyn Random>,
     /// The daemon's own user.
     pub uid: u32,
-    /// Who is let in to the inbox, if it is served.
+    /// The sign-in of the inbox, if it is served.
     pub inbox: Option<Arc<Entrance>>,
     /// Where browsers bring persons back to, if they do.
     pub callback: Option<String>,

@@ -121,7 +121,7 @@ pub struct Daemon {
     pub synced: watch::Sender<SyncedRows>,
     /// The last checkpoint that was signed.
     pub kept: KeptCheckpoint,
-    /// What is counted for monitoring.
+    /// The counters for monitoring.
     pub meter: Meter,
     /// Knows at a stop whether the daemon starts again; `None` if nobody can reload it.
     pub reload: Option<Reload>,
@@ -151,7 +151,7 @@ struct Loop {
     ending: bool,
     // Events that wait for another request of the same caller, with the time at which they stop waiting.
     waiting: BTreeMap<(Arc<str>, RequestId), Vec<Waiter>>,
-    // Who waits for a person's answer, and until when.
+    // The callers that wait for a person's answer, and until when.
     asked: BTreeMap<(Arc<str>, RequestId), Asker>,
     // Requests about which a person is asked and whose documents are not checked since the start.
     unchecked: VecDeque<(Arc<str>, RequestId)>,
@@ -248,7 +248,7 @@ impl Daemon {
         let started = state.start();
         let is_over = started.is_err();
         state.note_synced();
-        // Who does not wait for it needs no word.
+        // A caller that does not wait for it needs no reply.
         ready.send(started).ok();
         if is_over {
             return (state.daemon.ledger, None);

@@ -86,7 +86,7 @@ pub struct LoadedHome {
     pub vault: Arc<Vault>,
     /// The database that gets the records of this host, if the configuration names one.
     pub fleet: Option<FleetDatabase>,
-    /// Who may say on whose behalf a group asks.
+    /// The issuers that may name the person for whom a group asks.
     pub issuers: Arc<Issuers>,
     /// Notes for a person: a key or the ledger is made new although others exist.
     pub notes: Vec<String>,

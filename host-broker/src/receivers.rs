@@ -58,7 +58,7 @@ impl ReceiverFaults {
 pub struct AnswerReceiver {
     /// The channels.
     pub notice_sender: Arc<NoticeSender>,
-    /// Who puts an answer to the broker.
+    /// The sender of answers to the broker.
     pub dispatcher: CommandDispatcher,
     /// Where answers go.
     pub reports: EventSender,

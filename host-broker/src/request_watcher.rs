@@ -83,7 +83,7 @@ pub struct RequestWatcher {
     current: HashMap<(usize, Watched), i32>,
     // Groups that are listed instead of watched for a while.
     unwatched: Vec<usize>,
-    // Whose turn it is.
+    // The group whose turn it is.
     turn: usize,
     served: Served,
     swept: Instant,

@@ -35,7 +35,7 @@ pub struct Event {
     pub seq: i64,
     /// When it was written.
     pub at: Timestamp,
-    /// What it records, such as `permitted; the intent is recorded`.
+    /// The record in words, such as `permitted; the intent is recorded`.
     pub title: String,
     /// The names and values that the row has, in a fixed order.
     pub facts: Vec<(&'static str, String)>,

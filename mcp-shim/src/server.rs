@@ -85,7 +85,7 @@ struct Server {
     audience: Mutex<Audience>,
 }
 
-/// Who wants to hear that the tools have changed.
+/// The clients that want to hear that the tools have changed.
 #[derive(Default)]
 struct Audience {
     peers: Vec<Peer<RoleServer>>,

@@ -49,7 +49,7 @@ struct Entry {
     schema: fn() -> Arc<Map<String, Value>>,
 }
 
-/// Who finds a tool in the list.
+/// The audience of a tool in the list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SeenBy {
     All,

@@ -31,7 +31,7 @@ pub struct Arrivals {
     waiting: Arc<Waiting>,
 }
 
-/// Who waits for which document. With many calls under way, each is woken by its own reply only.
+/// The calls that wait for each document. With many calls under way, each is woken by its own reply only.
 #[derive(Debug, Default)]
 struct Waiting(Mutex<HashMap<String, Vec<Arc<Notify>>>>);
 

@@ -318,12 +318,12 @@ impl Code {
         self.entry().word
     }
 
-    /// What it means, in one sentence.
+    /// The meaning, in one sentence.
     pub fn meaning(self) -> &'static str {
         self.entry().meaning
     }
 
-    /// What to do next, in one sentence.
+    /// The next step, in one sentence.
     pub fn remedy(self) -> &'static str {
         self.entry().remedy
     }

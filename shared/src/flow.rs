@@ -199,7 +199,7 @@ pub enum StepSchema {
     V0,
 }
 
-/// Whose a flow is.
+/// The owner of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
@@ -229,24 +229,24 @@ impl Scope {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
-    /// What this document is.
+    /// The kind of this document.
     pub schema: FlowSchema,
     /// Its name.
     pub flow_id: Id,
-    /// What people call it.
+    /// The name that people use.
     pub title: String,
     /// Which version of it this is.
     pub version: Version,
-    /// Whose it is.
+    /// The owner.
     pub scope: Scope,
-    /// What it is for.
+    /// The purpose.
     pub summary: String,
     /// Words to find it by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// Its steps, in order.
     pub steps: Vec<StepId>,
-    /// What it is given.
+    /// The inputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<Input>,
     /// When it was last written.
@@ -255,13 +255,13 @@ pub struct Flow {
     pub truncated: bool,
 }
 
-/// What a flow is given.
+/// An input of a flow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// Its name.
     pub name: String,
-    /// What it is: `string`, `url`.
+    /// The type: `string`, `url`.
     pub r#type: String,
     /// Whether it must be given.
     #[serde(default)]
@@ -272,56 +272,56 @@ pub struct Input {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What this document is.
+    /// The kind of this document.
     pub schema: StepSchema,
     /// Its name: the flow's, `#`, and where it stands.
     pub step_id: StepId,
-    /// Whose it is.
+    /// The owner.
     pub flow_id: Id,
     /// Where it stands, from 1.
     pub ordinal: usize,
-    /// What it alone answers for.
+    /// The job of this step alone.
     pub owned_job: String,
-    /// What is to be done.
+    /// The instruction.
     pub instruction: String,
     /// When it begins.
     pub trigger: String,
     /// When it must not.
     pub when_not_to_run: String,
-    /// What it needs.
+    /// The requirements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<Requirement>,
-    /// What it must not do.
+    /// Prohibitions.
     #[serde(default)]
     pub boundaries: Vec<String>,
-    /// What it works with.
+    /// The skills and tools of the step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skill_refs: Vec<SkillRef>,
-    /// What it is given, and whence.
+    /// The inputs and their sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<StepInput>,
-    /// What it gives.
+    /// The outputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<Output>,
-    /// What that looks like.
+    /// The form of the output.
     pub output_shape: String,
     /// How anybody can tell that it is done.
     pub verification: Verification,
-    /// Who could do it. Nothing is run by itself, whatever it says.
+    /// The possible executor. Nothing is run by itself, for any value.
     pub automatable: Automatable,
 }
 
-/// What a step needs.
+/// A requirement of a step.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Requirement {
-    /// What kind of thing.
+    /// The kind of the requirement.
     pub kind: RequirementKind,
     /// Which.
     pub id: Opaque,
 }
 
-/// What kind of thing a step needs.
+/// The kind of a requirement of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RequirementKind {
@@ -331,21 +331,21 @@ pub enum RequirementKind {
     Tool,
     /// A file.
     File,
-    /// What another step has made.
+    /// An output of another step.
     Artifact,
 }
 
-/// What a step works with.
+/// A skill or tool of a step.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SkillRef {
-    /// What kind of thing.
+    /// The kind of the skill or tool.
     pub kind: SkillKind,
     /// Which.
     pub id: Opaque,
 }
 
-/// What kind of thing a step works with.
+/// The kind of a skill or tool of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SkillKind {
@@ -359,7 +359,7 @@ pub enum SkillKind {
     ExternalTool,
 }
 
-/// What a step is given.
+/// An input of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepInput {
@@ -369,13 +369,13 @@ pub struct StepInput {
     pub from: String,
 }
 
-/// What a step gives.
+/// An output of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Output {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// The type.
     pub r#type: String,
 }
 
@@ -407,7 +407,7 @@ pub enum VerificationKind {
     AgentCheck,
 }
 
-/// Who could do a step.
+/// The possible executor of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Automatable {
@@ -434,7 +434,7 @@ pub struct Bundle {
 pub struct Fault {
     /// Where: a JSON pointer (RFC 6901) into the bundle.
     pub pointer: String,
-    /// What, without a period.
+    /// The fault, without a period.
     pub fault: String,
 }
 

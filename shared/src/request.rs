@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 /// A well-formed document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
-    /// Who answers to what, and when.
+    /// The members that every request has.
     pub envelope: Envelope,
     /// The body of the request.
     pub request: Request,

@@ -100,7 +100,7 @@ pub struct Capability {
 pub struct ActionEntry {
     /// The level it demands.
     pub level: Level,
-    /// Who else must agree: `auto`, `rules`, `human`.
+    /// The tier: `auto`, `rules`, `human`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
     /// The description; ends with ` (DENIED)` if the group may not use the action.

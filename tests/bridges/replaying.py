@@ -29,7 +29,7 @@ had = open(HAD).read().split() if os.path.exists(HAD) else []
 for number, line in enumerate(open(sys.argv[1])):
     pair = json.loads(line)
     recorded = pair["request"]
-    # What is only asked for may be asked again.
+    # Requests that only ask may be repeated.
     if not isinstance(recorded, dict) or (str(number) in had and request["method"] == "auth_complete"):
         continue
     if not isinstance(recorded.get("params"), dict) or not fits(recorded, request):

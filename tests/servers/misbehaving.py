@@ -13,7 +13,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 from within import limits, look, reach, used_up  # noqa: E402
 
 STATE = os.path.join(os.environ["HOME"], "writes")
-# What is different from the next start on, too.
+# The changes from the next start on, too.
 FOR_GOOD = os.path.join(os.environ["HOME"], "for_good")
 ANY = {"type": "object"}
 PICTURE = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}

@@ -42,7 +42,7 @@ DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 CODE_LIVES, DEVICE_LIVES = 60, 600
 ANY_LOOPBACK = re.compile(r"http://127\.0\.0\.1(:\d+)?/callback|http://localhost(:\d+)?(/[^?#]*)?")
 VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
-# What is answered to a token request of which nothing happens, so that what the client has stays good.
+# Answers to a token request that has no effect, so that the client's tokens stay good.
 ANSWERS = {
     "token-500": (500, b'{"error": "server_error"}', "application/json"),
     "token-garbage": (200, b'{"access_token": "at-', "application/json"),
@@ -347,7 +347,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if asked == "GET /control/state":
             return authority.state()
         if path == "/elsewhere":
-            # What whoever comes here is told looks good.
+            # The page for every visitor looks good.
             authority.elsewhere += 1
             return {"access_token": "at-elsewhere", "refresh_token": "rt-elsewhere", "token_type": "Bearer"}
         if asked == "GET /activate":
@@ -437,7 +437,7 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request, client_address):
-        # Whoever asked may have gone.
+        # The client may have gone.
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -446,5 +446,5 @@ with Server(("127.0.0.1", 0), Handler) as server:
     authority.base = f"http://127.0.0.1:{server.server_port}"
     print(server.server_port, flush=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    # Whoever started it holds its input open.
+    # The parent process holds its input open.
     sys.stdin.read()

@@ -174,6 +174,6 @@ class Server(http.server.ThreadingHTTPServer):
 with Server(("127.0.0.1", 0), Handler) as server:
     print(server.server_port, flush=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    # Whoever started it holds its input open.
+    # The parent process holds its input open.
     sys.stdin.read()
     waiting.set()

@@ -55,12 +55,12 @@ pub fn home_with(name: &str, program: &[&str], readable: &Path, isolation: &str,
         "{CONFIG}\n[providers.{name}]\nkind = \"bridge\"\ncommand = {program:?}\nreadable = [{readable:?}]\n\
          isolation = \"{isolation}\"\n{more}\n"
     );
-    // What strangers' programs may write no rule permits that ships with the broker.
+    // No rule that ships with the broker permits writes of strangers' programs.
     let profile = "write = \"auto\"\n";
     World::builder().config(&config).file("policy/profiles/developer.toml", profile).clock(real_now()).down()
 }
 
-/// What is the broker's own of a home, or another provider's, and nobody's whom it starts: each by its name there.
+/// The parts of a home of the broker or of other providers, closed to the programs that it starts: by name.
 pub const BROKERS: [&str; 8] = [
     "keys/ledger.key",
     "keys/identity.key",
@@ -72,7 +72,7 @@ pub const BROKERS: [&str; 8] = [
     "state/other/token",
 ];
 
-/// What another provider has: a secret, and what it has written down for itself.
+/// The data of another provider: a secret, and a file of its own.
 pub fn anothers(world: &World) {
     std::fs::create_dir_all(world.home().join("state/other")).unwrap();
     for own in ["other.secret", "state/other/token"] {

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use std::path::Path;
 
-/// What may not be found.
+/// A text that may not be found.
 pub struct Canary {
     forms: Vec<Vec<u8>>,
     finder: AhoCorasick,
@@ -59,7 +59,7 @@ fn forms(secret: &[u8]) -> Vec<Vec<u8>> {
     forms.push(lower.into_bytes());
     for (shift, cut) in [(0, 0), (1, 2), (2, 3)] {
         let shifted: Vec<u8> = std::iter::repeat_n(0, shift).chain(secret.iter().copied()).collect();
-        // What depends on the bytes around is not part of the form.
+        // The parts that depend on the bytes around are not part of the form.
         let whole = shifted.len() * 8 / 6;
         for text in [STANDARD_NO_PAD.encode(&shifted), URL_SAFE_NO_PAD.encode(&shifted)] {
             forms.push(text.bytes().take(whole).skip(cut).collect());

@@ -122,7 +122,7 @@ impl Chromium {
         self.call("GET", &format!("{}/url", self.session), &Value::Null).as_str().unwrap().to_owned()
     }
 
-    /// What a function's body gives.
+    /// The result of a function's body.
     pub fn script(&self, body: &str) -> Value {
         self.post("/execute/sync", &json!({ "script": body, "args": [] }))
     }
@@ -184,7 +184,7 @@ impl Chromium {
         self.devtools("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
-    /// What an accessibility checker finds on the page: the rules of WCAG 2.2, levels A and AA, and its best practices.
+    /// The findings of an accessibility checker on the page: WCAG 2.2, levels A and AA, and its best practices.
     /// `None`, with the reason printed, where the checker is not installed.
     pub fn barriers(&self) -> Option<Vec<String>> {
         let Some(checker) = checker() else {
@@ -200,7 +200,7 @@ impl Chromium {
         Some(serde_json::from_value(found).expect("a list of sentences"))
     }
 
-    /// What the browser complains of.
+    /// The complaints of the browser.
     pub fn complaints(&self) -> Vec<String> {
         let log = self.post("/se/log", &json!({ "type": "browser" }));
         log.as_array().unwrap().iter().map(|entry| entry["message"].to_string()).collect()

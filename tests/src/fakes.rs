@@ -44,7 +44,7 @@ impl Clock for FakeClock {
     }
 }
 
-/// What the machine's clock says.
+/// The time of the machine's clock.
 pub fn real_now() -> Timestamp {
     SystemClock.now()
 }

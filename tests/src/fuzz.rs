@@ -208,7 +208,7 @@ pub fn lines(bytes: &[u8]) {
     fuzzing::lines(bytes);
 }
 
-/// What `journalctl` prints.
+/// The output of `journalctl`.
 pub fn journal(bytes: &[u8]) {
     fuzzing::journal(bytes);
 }

@@ -23,7 +23,7 @@ pub struct Change {
 struct State {
     head: String,
     changes: Vec<Change>,
-    /// What was made, by the list that it is in.
+    /// The objects that were made, by the list that each is in.
     made: BTreeMap<String, Vec<Value>>,
     merged_with: Option<String>,
     is_closed: bool,

@@ -1,4 +1,4 @@
-//! What a sandbox can do: read and write files in one directory.
+//! The abilities of a sandbox: read and write files in one directory.
 
 use crate::sender::{Senders, Sent};
 use crate::until;

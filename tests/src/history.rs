@@ -1,4 +1,4 @@
-//! What became of some requests, as three witnesses have it: the ledger, the effects that were counted, and the
+//! The fate of some requests, as three witnesses have it: the ledger, the effects that were counted, and the
 //! replies that the callers took. [`History::faults`] says where they contradict each other or the promises.
 //!
 //! It knows nothing of how a host works, so that a host which does it wrong cannot be wrong in the same way.
@@ -11,7 +11,7 @@ use shared::digest::Digest;
 use store::ledger::chain::Row;
 use store::ledger::verifier::{Break, Verifier};
 
-/// What there is to compare.
+/// The values to compare.
 #[derive(Debug, Clone)]
 pub struct History {
     /// The ledger.
@@ -57,7 +57,7 @@ pub enum Fault {
 }
 
 impl History {
-    /// What a world shows now.
+    /// The present state of a world.
     pub fn of(world: &World, counted: &[&str], asked: Vec<String>, replies: Vec<(String, Value)>) -> Self {
         Self {
             rows: evidence::rows(&world.home()),

@@ -19,7 +19,7 @@ pub fn listen() {
     });
 }
 
-/// What was logged so far, by all worlds of this process.
+/// The log so far, of all worlds of this process.
 pub fn read<T>(look: impl FnOnce(&[u8]) -> T) -> T {
     look(&LOG.lock().unwrap_or_else(PoisonError::into_inner))
 }

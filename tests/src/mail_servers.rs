@@ -161,7 +161,7 @@ impl MailServers {
         files.map(|file| String::from_utf8(std::fs::read(file.unwrap().path()).unwrap()).unwrap()).collect()
     }
 
-    /// What the servers have logged.
+    /// The logs of the servers.
     pub fn logged(&self) -> String {
         let mut text = String::new();
         for name in ["dovecot.log", "log/exim-main", "log/exim-reject", "log/exim-panic"] {

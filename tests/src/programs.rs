@@ -18,12 +18,12 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// What starts the host.
+    /// The program that starts the host.
     pub fn host_broker(&self) -> PathBuf {
         handle(&self.host_broker)
     }
 
-    /// What starts the shim.
+    /// The program that starts the shim.
     pub fn mcp_shim(&self) -> PathBuf {
         handle(&self.mcp_shim)
     }

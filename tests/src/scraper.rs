@@ -34,7 +34,7 @@ impl Scraper {
         &self.0
     }
 
-    /// What `/metrics` answers.
+    /// The answer of `/metrics`.
     pub fn page(&self) -> Page {
         self.0.get("/metrics")
     }
@@ -77,7 +77,7 @@ pub fn families(text: &str) -> BTreeMap<String, String> {
     types.filter_map(|line| line.split_once(' ')).map(|(name, kind)| (name.to_owned(), kind.to_owned())).collect()
 }
 
-/// What has increased of these families since, and by how much.
+/// The increases of these families since then.
 pub fn increases(before: &Samples, after: &Samples, families: &[&str]) -> Samples {
     let is_of = |name: &str| families.contains(&name.split('{').next().unwrap_or_default());
     let changed = after.iter().filter(|(name, _)| is_of(name)).filter_map(|(name, value)| {

@@ -22,7 +22,7 @@ pub struct Server<'a> {
     pub name: &'a str,
     /// The program, and its arguments.
     pub command: &'a [&'a str],
-    /// What it can read.
+    /// The files that it can read.
     pub readable: &'a [&'a Path],
     /// The keys of its table of tools, as TOML.
     pub tools: &'a str,
@@ -48,7 +48,7 @@ pub fn home(servers: &[Server<'_>], more: &str) -> World {
 
 /// The same, with these tables of providers.
 pub fn home_of(tables: &str, more: &str) -> World {
-    // What strangers' programs may write no rule permits that ships with the broker.
+    // No rule that ships with the broker permits writes of strangers' programs.
     let profile = "write = \"auto\"\n";
     let config = format!("{CONFIG}\n{tables}\n{more}\n");
     World::builder().config(&config).file("policy/profiles/developer.toml", profile).clock(real_now()).down()
@@ -149,7 +149,7 @@ pub fn printed(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What git says in this repository.
+/// The output of git in this repository.
 pub fn git(repository: &Path, arguments: &[&str]) -> String {
     printed("git", &[&["-C", repository.to_str().unwrap()], arguments].concat())
 }

@@ -95,12 +95,12 @@ impl Drop for Shim {
     }
 }
 
-/// What a model reads of a result.
+/// The text of a result, as a model reads it.
 pub fn text(result: &Value) -> &str {
     result.pointer("/content/0/text").and_then(Value::as_str).unwrap_or_else(|| panic!("no text: {result}"))
 }
 
-/// What a shim says that ends at once because of its environment.
+/// The output of a shim that ends at once because of its environment.
 pub fn ended(environment: &[(&str, &str)]) -> Output {
     Command::new(programs().mcp_shim()).env_clear().envs(environment.iter().copied()).output().unwrap()
 }

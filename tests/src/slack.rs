@@ -37,7 +37,7 @@ struct State {
     connections: u64,
     // The presses that were delivered.
     pressed: Vec<String>,
-    // What the next connections send first. The client has to end those that send nothing else.
+    // The first bytes of the next connections. The client has to end those that send nothing else.
     faults: Vec<String>,
     // How many of the next requests are too many.
     limited: usize,

@@ -82,7 +82,7 @@ pub fn delaying(program: &Path, call: &str, by: Duration, log: &Path) -> Command
     command
 }
 
-/// What a trace of a beginning has met once it touched its home, until it said that it is ready.
+/// The starts in a trace: each from the first touch of its home until it said that it is ready.
 pub fn beginnings(trace: &str, home: &Path) -> Vec<Begun> {
     let home = home.display().to_string();
     let mut met: Vec<(&str, Begun)> = Vec::new();

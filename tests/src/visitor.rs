@@ -11,11 +11,11 @@ use std::net::TcpStream;
 pub struct Visitor {
     origin: String,
     port: u16,
-    /// What the browser holds.
+    /// The cookie of the browser.
     pub cookie: Option<String>,
 }
 
-/// What came back.
+/// The response.
 #[derive(Debug, Clone)]
 pub struct Page {
     /// The status, 0 if there was no reply.

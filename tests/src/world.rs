@@ -358,7 +358,7 @@ impl World {
     /// on another one. Says why, where that is not possible.
     ///
     /// # Errors
-    /// What `mount` says.
+    /// The error of `mount`, if it fails.
     pub fn move_to_a_small_disk(&mut self, mebibytes: u32) -> Result<(), String> {
         let of = |directory: &Path| std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
         let files: Vec<(PathBuf, Vec<u8>)> = of(&self.home())
@@ -434,7 +434,7 @@ impl World {
     /// Starts a host in this process, or says why it does not start.
     ///
     /// # Errors
-    /// What the host says.
+    /// The result of the start of the host.
     pub fn try_start(&mut self) -> Result<(), StartError> {
         let platform = self.platform();
         let loaded = LoadedHome::open_to_serve(Home::at(self.home()), &platform, self.kinds, None)?;
@@ -570,7 +570,7 @@ impl World {
         self.rows().into_iter().filter(of).collect()
     }
 
-    /// What the rows of one request say, in order.
+    /// The kinds of the rows of one request, in order.
     pub fn kinds_of(&self, group: &Group, id: &str) -> Vec<String> {
         self.rows_of(group, id).into_iter().map(|row| row.kind).collect()
     }
@@ -591,7 +591,7 @@ impl World {
         until("no open intents", || (evidence::open_intents(&self.home()) == 0).then_some(()));
     }
 
-    /// What every test must leave behind.
+    /// The state that every test must leave behind.
     fn check(&mut self) {
         if !self.path("ledger.db").exists() {
             return;

@@ -77,7 +77,7 @@ impl Home {
         self.0.join("state").join(provider.as_str())
     }
 
-    /// What the sandboxes that [`run`](crate::agent_sandbox) starts for a group keep: the agent's home directory.
+    /// The directory that the sandboxes of a group from [`run`](crate::agent_sandbox) keep: the agent's home directory.
     pub fn sandbox(&self, group: &Group) -> PathBuf {
         self.0.join("sandboxes").join(group.as_str())
     }

@@ -83,7 +83,7 @@ pub struct Profile {
 pub const STARTING: &str = "\
 # Who must agree each time this group acts. Per level or per action:
 #   auto   nobody     rules  the rules     human  a person     off  not at all
-# What this file does not name: reads are auto, writes and production actions are human.
+# Actions that this file does not name: reads are auto, writes and production actions are human.
 # A grant says what the group may do at all; this file never adds to it.
 write = \"human\"
 production = \"human\"

@@ -179,7 +179,7 @@ pub fn own_person(config: Option<&Config>) -> String {
     format!("person:{}", person.map_or_else(|| unlisted(uid), str::to_owned))
 }
 
-/// Who answers on the socket, if a daemon is running.
+/// The daemon that answers on the socket, if one is running.
 ///
 /// # Errors
 /// [`CliError`] if something listens and does not answer.

@@ -38,7 +38,7 @@ const MARK: &str = "# A broker without credentials, for development against the 
 const SCRIPT: &str = include_str!("mock/mock.toml");
 const TASK: &str = "mock-task";
 
-/// Who may do how much with the mock.
+/// The grants for the mock.
 const GRANTS: [(&str, Level); 3] = [("main", Level::Read), ("developer", Level::Production), ("security", Level::Read)];
 
 impl Mock {

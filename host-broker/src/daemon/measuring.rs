@@ -1,4 +1,4 @@
-//! What the loop counts for monitoring: after the commit, from the events themselves, without a lock.
+//! The counts of the loop for monitoring: after the commit, from the events themselves, without a lock.
 
 use super::Loop;
 use crate::metrics::{CallOutcome, CallSeries, Meter, Turn};

@@ -35,7 +35,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) struct Api {
     /// Which channels have a token.
     pub(super) config: Arc<Config>,
-    /// Who puts an answer to the broker.
+    /// The sender of answers to the broker.
     pub(super) dispatcher: CommandDispatcher,
     /// Where answers go.
     pub(super) reports: EventSender,

@@ -23,7 +23,7 @@ struct Entry {
     cut: CancellationToken,
 }
 
-/// Who sends requests over a connection.
+/// The sender of requests over a connection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Standing(Arc<State>);
 

@@ -91,7 +91,7 @@ pub(super) struct Outside {
     pub(super) config: Arc<Config>,
     /// This machine's own names.
     pub(super) entrance: Arc<Entrance>,
-    /// Who puts a request to the broker.
+    /// The sender of requests to the broker.
     pub(super) dispatcher: CommandDispatcher,
     /// Where requests go.
     pub(super) reports: EventSender,
@@ -122,7 +122,7 @@ impl Default for Places {
     }
 }
 
-/// Who shows a bearer.
+/// The client that shows a bearer.
 #[derive(Debug, Clone)]
 enum Visitor {
     /// An agent, with this access.
@@ -131,7 +131,7 @@ enum Visitor {
     Operator(Box<Operator>),
 }
 
-/// Whose bearer a request shows.
+/// The owner of the bearer of a request.
 struct Identified {
     visitor: Visitor,
     /// Why the bearer opens nothing now, if it does not.
@@ -180,7 +180,7 @@ async fn door(State(outside): State<Arc<Outside>>, request: Request, next: Next)
     response
 }
 
-/// Whose request it is, and all of it.
+/// Finds the sender of a request, and reads all of it.
 async fn identify(State(outside): State<Arc<Outside>>, request: Request, next: Next) -> Response {
     let is_mcp = request.uri().path() == mcp::PLACE;
     let Identified { visitor, refused } = match outside.visitor(request.headers()).await {
@@ -288,7 +288,7 @@ impl Outside {
         Ok(())
     }
 
-    /// Whose bearer the request shows, and whether it holds at all.
+    /// The owner of the bearer of the request, if the bearer is valid.
     async fn visitor(&self, headers: &HeaderMap) -> Result<Identified, Box<Response>> {
         let shown = if headers.contains_key(EXTERNAL_BEARER) {
             only(headers, &EXTERNAL_BEARER)

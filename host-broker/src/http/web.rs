@@ -68,11 +68,11 @@ const TIMEOUT: Duration = Duration::from_secs(40);
 
 /// The state of the pages.
 pub struct Web {
-    /// Who may answer what.
+    /// The rights of people to answer.
     pub config: Arc<Config>,
-    /// Who is let in.
+    /// The sign-in.
     pub entrance: Arc<Entrance>,
-    /// Who puts an answer to the broker.
+    /// The sender of answers to the broker.
     pub dispatcher: CommandDispatcher,
     /// Where answers go.
     pub reports: EventSender,
@@ -238,7 +238,7 @@ impl Shared {
         request
     }
 
-    /// Who sends this, if they are signed in.
+    /// The person who sends this, if they are signed in.
     fn visitor(&self, headers: &HeaderMap, how: Use) -> Option<Visitor> {
         let entrance = &self.web.entrance;
         let visitor = entrance.visitor(request_guard::cookie(entrance.address(), headers)?, how)?;

@@ -140,7 +140,7 @@ pub struct Health {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotWritten;
 
-/// What a scrape reads beside the loop.
+/// The values that a scrape reads beside the loop.
 struct Read {
     figures: Option<(Figures, Vec<SharedUse>)>,
     coverage: Option<Coverage>,

@@ -388,7 +388,7 @@ fn a_reload_whose_check_fails_leaves_a_master_key_that_another_command_uses() {
     std::fs::write(world.home.join("broker.toml"), signed).unwrap();
     let reload = world.start(&["reload"]);
     let signing_key = std::fs::OpenOptions::new().write(true).open(&pipe).unwrap();
-    // What a command that works in place does: it makes the master key if there is none, and seals with it.
+    // A command that works in place makes the master key if there is none, and seals with it.
     if !key.exists() {
         std::fs::write(&key, [7; 32]).unwrap();
         std::fs::set_permissions(&key, private).unwrap();

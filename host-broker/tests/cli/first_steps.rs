@@ -1,4 +1,4 @@
-//! What people run into in their first hour: errors that name the remedy, and results that say all of it.
+//! The first hour of a new operator: errors that name the remedy, and results that are complete.
 
 use super::world::World;
 use serde_json::{Value, json};

@@ -80,7 +80,7 @@ fn silent(world: &World, uid: u32, count: usize) -> Vec<UnixStream> {
     std::thread::spawn(connect).join().unwrap()
 }
 
-/// What the daemon says, without having been asked anything.
+/// The daemon's message to a connection that has asked nothing.
 fn refusal(stream: &UnixStream) -> String {
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let mut line = String::new();

@@ -3,7 +3,7 @@
 use super::world::{World, wait_for};
 use serde_json::{Value, json};
 
-/// What this explains as the step of the rules.
+/// The step of the rules in the explanation.
 fn step(world: &World, action: &str, params: &str) -> Value {
     let explained = world.run(&["explain", "developer", action, params, "--json"]).json();
     let steps = explained["steps"].as_array().unwrap();

@@ -23,7 +23,7 @@ pub(super) struct World {
     pub(super) home: PathBuf,
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) code: i32,

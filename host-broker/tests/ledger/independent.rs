@@ -19,7 +19,7 @@ fn python(arguments: &[&str]) -> Option<Output> {
     Command::new("python3").args(arguments).output().ok()
 }
 
-/// What the script says of a file: whether it holds, and its line.
+/// The script's judgement of a file: whether it holds, and its line.
 fn script(file: &Path, kept: Head) -> (bool, String) {
     let head = format!("{}:{}", kept.seq, kept.hash.hex());
     let output = python(&[SCRIPT, file.to_str().unwrap(), &head]).unwrap();
@@ -27,7 +27,7 @@ fn script(file: &Path, kept: Head) -> (bool, String) {
     (output.status.success(), said.trim().to_owned())
 }
 
-/// What ours says of a database.
+/// Our own judgement of a database.
 fn ours(file: &Path, kept: Head) -> Result<(), String> {
     verify(&rows(&of_file(file)), kept)
 }

@@ -17,7 +17,7 @@ use store::state::{approvals, grants, intents};
 use store::{Durability, StoreError, Transaction};
 use tempfile::TempDir;
 
-/// What a machine that lost its power would have: the database and its log, as they are on the disk now.
+/// The state after a loss of power: the database and its log, as they are on the disk now.
 fn crashed(home: &Path) -> TempDir {
     let copy = tempfile::tempdir().unwrap();
     for name in ["ledger.db", "ledger.db-wal"] {

@@ -404,7 +404,7 @@ fn rows_can_be_written_while_a_segment_is() {
     assert_eq!(verify(&all(&world.ledger), world.ledger.head()), Ok(()));
 }
 
-/// What the verification of all rows finds.
+/// The result of the verification of all rows.
 fn verification(ledger: &Ledger) -> Verification {
     verified(ledger).0
 }

@@ -134,7 +134,7 @@ pub(super) fn rows(view: &View) -> Vec<Row> {
     rows
 }
 
-/// Who wrote the rows, in order.
+/// The authors of the rows, in order.
 pub(super) fn callers(ledger: &Ledger) -> Vec<String> {
     rows(ledger.view()).into_iter().map(|row| row.caller).collect()
 }

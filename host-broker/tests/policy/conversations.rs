@@ -31,7 +31,7 @@ fn prepared(world: &mut World, conversation: &RequestId) -> Event {
     Event::Prepared(Box::new(Call { header, prepared: Prepared::Complete, ..call }))
 }
 
-/// What becomes of the events, which are of one batch.
+/// The codes of the events, which are of one batch.
 fn codes(world: &mut World, events: Vec<Event>) -> Vec<String> {
     let batch = world.ledger.batch(Durability::Full, events, &mut world.broker);
     let code = |committed: Committed<Event>| {

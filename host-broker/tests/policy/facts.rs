@@ -83,7 +83,7 @@ pub(super) fn agreed() -> Agreed {
     Agreed { by: AgreedBy::Approval(1), reference: "ask-1".to_owned(), covers: BTreeSet::from([ApprovalReason::Tier]) }
 }
 
-/// What these bits say.
+/// The exposure of these bits.
 pub(super) fn exposure(bits: u8) -> Exposure {
     Exposure { untrusted: bits & 1 != 0, sensitive: bits & 2 != 0, egress: bits & 4 != 0 }
 }

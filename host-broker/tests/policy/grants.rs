@@ -95,7 +95,7 @@ fn check(cases: u32, test: impl Fn((Grant, Grant)) -> Result<(), TestCaseError>)
     TestRunner::new_with_rng(config, rng).run(&pairs(), test).unwrap();
 }
 
-/// What a grant lets happen: the action at a level, at a time, from a chat, behind a gate. Written from the policy:
+/// Whether a grant lets an action happen: at a level, at a time, from a chat, behind a gate. Written from the policy:
 /// a production action without a gate never happens.
 fn lets(
     grant: &Grant,
@@ -218,7 +218,7 @@ fn each_respect_in_which_a_grant_can_give_more_counts() {
     assert!(Grant { gate: gate(1), ..without_gate.clone() }.is_wider_than(&without_gate));
 }
 
-/// What the main group's agent is told when it asks for this grant to the developers.
+/// The reply to the main group's agent when it asks for this grant to the developers.
 fn agent(world: &mut World, more: &Value) -> String {
     let mut request = json!({ "group_folder": "developer", "provider": "mock" });
     request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -291,7 +291,7 @@ fn a_person_narrows_the_grant_that_is_stored_then_and_its_denials_stay() {
     let after = stored(&world);
     assert_eq!((after.level, after.allowed_list()), (Level::Read, Some(vec![action("read")])));
     assert_eq!(after.denied_list(), Some(vec![action("ask")]));
-    // What the grant does not give any more cannot be had back.
+    // Access that the grant no longer gives cannot be regained.
     for (level, allowed) in [(2, &["read"][..]), (1, &["read", "write"])] {
         assert_eq!(narrow(&mut world, level, allowed)["status"], "denied", "{allowed:?}");
     }

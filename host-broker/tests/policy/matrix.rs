@@ -377,7 +377,7 @@ fn product() -> String {
     text
 }
 
-/// What a session has been exposed to, and what a call would add.
+/// The exposure of a session, and the exposure that a call would add.
 fn sessions() -> String {
     let all = [0, 1, 2, 4, 3, 5, 6, 7].map(exposure);
     let name = |exposes: Exposure| match exposes.words().as_slice() {

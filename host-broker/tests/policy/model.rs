@@ -11,7 +11,7 @@ use policy::facts::{
 use policy::profile::ApprovalMode;
 use shared::{Code, Level};
 
-/// What a decision comes to, without its words; in the order of strictness.
+/// The result of a decision, without its words; in the order of strictness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     Yes,
@@ -30,7 +30,7 @@ impl Answer {
         }
     }
 
-    /// What a verdict says.
+    /// The answer of a verdict.
     pub(super) fn of(verdict: &Verdict) -> Self {
         match verdict {
             Verdict::Permit => Self::Yes,
@@ -62,7 +62,7 @@ const CLAUSES: &[Clause] = &[
         GrantFact::Refused(why) => Some(Answer::No(why)),
         GrantFact::None | GrantFact::Expired | GrantFact::Live(_) => None,
     }),
-    // What is a person's own, and a grant that is bound to chats, takes a good token; and the chat must be one of them.
+    // A person's own capability, and a grant bound to chats, need a good token; and the chat must be one of them.
     (Step::Person, |f| match &f.person {
         PersonFact::Known => None,
         PersonFact::Unknown { code, .. } => {
@@ -88,7 +88,7 @@ const CLAUSES: &[Clause] = &[
     (Step::Lists, |f| no(Code::ActionDenied, f.operation?.setting == ApprovalMode::Off)),
     (Step::Lists, |f| no(Code::ActionDenied, grant(f)?.denied)),
     (Step::Lists, |f| no(Code::ActionNotAllowed, !grant(f)?.allowed)),
-    // What works with an account of the person's takes one that is linked.
+    // An operation with an account of the person needs one that is linked.
     (Step::Account, |f| no(Code::CapabilityAuthRequired, f.account == AccountFact::NotLinked)),
     // Of several it is not guessed which.
     (Step::Account, |f| no(Code::CapabilityAccountAmbiguous, matches!(f.account, AccountFact::Ambiguous(_)))),
@@ -172,7 +172,7 @@ fn demands(facts: &Facts, at_least: Level) -> bool {
     facts.operation.is_some_and(|action| action.demanded >= at_least)
 }
 
-/// What the policy's text says about these facts, and at which step.
+/// The answer of the policy's text for these facts, and its step.
 pub(super) fn model(facts: &Facts) -> (Answer, Option<Step>) {
     let mut found = (Answer::Yes, None);
     for (step, clause) in CLAUSES {
@@ -185,7 +185,7 @@ pub(super) fn model(facts: &Facts) -> (Answer, Option<Step>) {
     found
 }
 
-/// What the code says about the same facts, in the same form: the step is the earliest of the strictest.
+/// The answer of the code for the same facts, in the same form: the step is the earliest of the strictest.
 pub(super) fn decided(decision: &Decision) -> (Answer, Option<Step>) {
     let answer = Answer::of(&decision.verdict);
     let step = decision

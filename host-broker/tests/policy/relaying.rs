@@ -1,4 +1,4 @@
-//! Who may hand in what others have answered in a chat.
+//! The right to relay answers of others from a chat.
 
 use crate::policy::world::World;
 use engine::approval_requests::{AnswerChannel, ApprovalAnswer};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use store::Durability;
 use store::state::approvals;
 
-/// What this caller hears who hands in an answer.
+/// The reply to this caller for a relayed answer.
 fn hand_in(world: &mut World, caller: Caller, may_relay: bool) -> Value {
     let header = Header { caller_key: caller.to_string().into(), caller, ..world.header("developer") };
     let relayed = RelayedAnswer { may_relay, ..RelayedAnswer::new("telegram:1".into(), "approve aaaaaa".into()) };

@@ -78,7 +78,7 @@ impl Ruled {
         hypothetical("developer".parse().unwrap(), None, document.to_string().as_bytes(), &self.parse_context).unwrap()
     }
 
-    /// What the rules say, and what their step does.
+    /// The answer of the rules, and the verdict of their step.
     fn said(&self, params: &Value) -> (RulesFact, Verdict) {
         let now = Timestamp::from_millis(START);
         let (facts, decision) =

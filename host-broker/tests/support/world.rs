@@ -202,7 +202,7 @@ pub(crate) fn open(home: &Path, clock: &Arc<Hand>) -> Result<Ledger, StoreError>
     Ledger::open(home, clock, "v1".to_owned())
 }
 
-/// Who must agree is not what most tests are about: no rule is asked, and production takes its gate only.
+/// Most tests are not about approvals: no rule is asked, and production takes its gate only.
 pub(crate) fn policy(config: &Config) -> Policy {
     let profile =
         Profile { write: Some(ApprovalMode::Auto), production: Some(ApprovalMode::Auto), ..Profile::default() };
@@ -263,7 +263,7 @@ impl World {
         }
     }
 
-    /// What a person says at the command line, and the reply.
+    /// The reply to a command of a person at the command line.
     pub(crate) fn say(&mut self, command: Value) -> Value {
         let command: Command = serde_json::from_value(command).unwrap();
         administer(&mut self.ledger, &mut self.broker, &self.dispatcher, &command).unwrap()

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use std::ffi::OsString;
 
-/// What to do.
+/// A command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Speak MCP over standard input and output.
@@ -17,16 +17,16 @@ pub enum Command {
     Ask(Question),
 }
 
-/// What a script may ask.
+/// A question of a script.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Question {
     /// Perform an action; these are the arguments of `ext_call`.
     Call(Map<String, Value>),
-    /// What may this group do?
+    /// The capabilities of this group.
     Capabilities,
-    /// What became of the request of this id?
+    /// The result of the request of this id.
     Result(String),
-    /// What may this person use here?
+    /// The capabilities that this person can use here.
     Listed {
         /// Also what may not be used.
         all: bool,
@@ -35,7 +35,7 @@ pub enum Question {
     Auth(&'static str, Map<String, Value>),
 }
 
-/// What makes no sense, in words. It quotes no parameter.
+/// A fault of the arguments, in words. It quotes no parameter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadUsage {
     /// The first word is no command.
@@ -67,7 +67,7 @@ pub enum BadUsage {
     Takes {
         /// The command.
         command: &'static str,
-        /// What it takes.
+        /// The words that it takes.
         words: String,
     },
     /// The parameters are not one JSON object.

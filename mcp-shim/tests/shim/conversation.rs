@@ -1,4 +1,4 @@
-//! What a client may say, in every revision, and what it hears.
+//! The messages of a client in every revision, and the answers.
 
 use super::harness::{ERAS, Era, World, snapshot, text};
 use serde_json::{Value, json};
@@ -192,7 +192,7 @@ fn a_request_that_cannot_be_read_is_answered_under_its_id() {
     };
     let deep = call(&format!("{}{}", "[".repeat(1000), "]".repeat(1000)));
     for (line, code, why) in [
-        // What JavaScript makes of a text that was cut in the middle of an emoji.
+        // The result of JavaScript for a text that was cut in the middle of an emoji.
         (call(r#"{"provider": "github", "action": "a", "params": {"x": "\ud83d"}}"#), -32602, "hex escape"),
         (call(r#"{"x": 1e400}"#), -32602, "out of range"),
         (deep, -32602, "recursion"),

@@ -192,7 +192,7 @@ impl World {
     }
 }
 
-/// What a finished command printed.
+/// The output of a finished command.
 pub(super) fn printed(child: Child) -> (Option<i32>, Value, String) {
     let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
     let object = serde_json::from_slice(&stdout).unwrap_or(Value::Null);
@@ -223,7 +223,7 @@ pub(super) struct Client {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<Value>,
-    /// What came before somebody asked for it.
+    /// The messages that came before somebody asked for them.
     early: VecDeque<Value>,
     era: Era,
     last_id: u64,
@@ -301,7 +301,7 @@ impl Client {
         self.next(|message| message["id"] == id)
     }
 
-    /// What the tool that was called returned.
+    /// The result of the tool that was called.
     pub(super) fn result(&mut self, id: u64) -> Value {
         let answer = self.answer(id);
         assert!(answer.get("result").is_some(), "{answer}");

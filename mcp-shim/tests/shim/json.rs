@@ -1,4 +1,4 @@
-//! What JSON a client may write into a call, and that nothing in it is changed on the way to the host.
+//! The JSON that a client may write into a call, and that nothing in it is changed on the way to the host.
 
 use super::harness::{Client, Era, World, text};
 use serde_json::{Value, json};
@@ -17,8 +17,7 @@ fn arguments(value: &[u8]) -> Vec<u8> {
     [br#"{"provider":"github","action":"a","params":{"v":"#, value, b"}}"].concat()
 }
 
-/// What the host would make of the value, were it written into a request unchanged; what it could not have back as it
-/// was written it never gets.
+/// The value as the host reads it from a request, unchanged; a value that would not survive unchanged never reaches it.
 fn as_the_host_reads(value: &[u8]) -> Option<Value> {
     let document = shared::json::parse(&arguments(value)).ok()?;
     let lost = shared::json::loses_digits(std::str::from_utf8(value).ok()?);
@@ -55,7 +54,7 @@ fn every_text_of_the_suite_reaches_the_host_as_it_was_written_or_is_refused_and_
         // Between tokens a space says the same; where a line break is the fault it must stay, and breaks the line.
         let bytes = if kind == "y_" { String::from_utf8(bytes).unwrap().replace('\n', " ").into() } else { bytes };
         let taken = if bytes.contains(&b'\n') {
-            // What comes after the break may be complained of as well, so this conversation is over.
+            // The rest after the break may cause complaints as well, so this conversation has ended.
             outcome(&world, &mut world.client(HANDSHAKE), id, &bytes)
         } else {
             let taken = outcome(&world, &mut client, id, &bytes);
@@ -112,7 +111,7 @@ fn json_that_parsing_would_change_is_refused_and_quoted_nowhere() {
     for kept in ["9007199254740993", "18446744073709551615", "-9223372036854775808"] {
         assert_eq!(outcome(&world, &mut client, 78, kept.as_bytes()).unwrap().to_string(), kept);
     }
-    // Whatever is not an argument is the client's own affair: an id out of a clock of nanoseconds, for one.
+    // Members outside the arguments are the client's own affair: an id out of a clock of nanoseconds, for one.
     client.send_line(
         br#"{"jsonrpc":"2.0","id":1763746723123456789,"method":"tools/call","params":{"name":"ext_call","_meta":{"n":9007199254740993},"arguments":{"provider":"github","action":"a","params":{}}}}"#,
     );

@@ -1,4 +1,4 @@
-//! What JSON-RPC says of messages: those that cannot be read, those that are none, and those that come in batches.
+//! The rules of JSON-RPC for messages: those that cannot be read, those that are none, and those that come in batches.
 
 use super::harness::{Client, Era, World};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What the host answers, and what somebody else might put in its place.
+//! The answers of the host, and forgeries in their place.
 
 use super::harness::{Client, Era, World, exists, text};
 use serde_json::{Value, json};

@@ -164,7 +164,7 @@ pub struct FlowProject {
     pub harness: Harness,
 }
 
-/// Who reads a flow.
+/// The reader of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Harness {

@@ -221,7 +221,7 @@ pub struct TasksRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskRequest {
-    /// What it is about, for people.
+    /// The title, for people.
     pub title: String,
     /// The group that may use it.
     pub group_folder: Group,

@@ -1,5 +1,5 @@
-//! What deciding and cleaning cost beside a whole call, in one run: rules, inspecting, scrubbing. It prints figures, and
-//! never judges.
+//! The cost of deciding and cleaning beside a whole call, in one run: rules, inspection, redaction. It prints figures
+//! and never judges.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
 #![expect(clippy::print_stdout, reason = "the figures")]

@@ -1,4 +1,4 @@
-//! What rules cost: to read and validate them at start, and to ask them about a call.
+//! The cost of rules: to read and validate them at start, and to ask them about a call.
 
 use crate::{ms, share, us};
 use engine::catalogue::{Catalogue, Listed};

@@ -1,4 +1,4 @@
-//! What looking at texts costs: ordinary ones of a usual and of the largest size, and hostile ones of ten megabytes.
+//! The cost of the inspection of texts: ordinary ones of usual and largest size, and hostile ones of ten megabytes.
 
 use crate::{ms, share};
 use filter::clean_whole;

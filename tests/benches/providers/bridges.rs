@@ -1,4 +1,4 @@
-//! What a call to a bridge costs beside the start of its process alone, bare and in a sandbox of its own.
+//! The cost of a call to a bridge beside the start of its process alone, bare and in a sandbox of its own.
 
 use super::{ROUNDS, median_of};
 use model::ChatType;

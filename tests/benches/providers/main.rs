@@ -1,4 +1,4 @@
-//! What cleaning a result, looking into a big log, changing files, calling a bridge and an MCP server,
+//! The cost of cleaning a result, looking into a big log, changing files, calling a bridge and an MCP server,
 //! and being called from outside cost, beside the plainest program that does part of the same, in one run. It prints figures and ratios, and never judges.
 //!
 //! The log is queried through the whole broker, in this process, so that the kernel's count of what the process reads
@@ -135,9 +135,9 @@ fn scrubbing(scrubber: &Scrubber, secrets: &[String]) {
             [("one string", json!(text)), ("log entries", json!(entries)), ("one secret in it", json!(with_secret))]
         {
             let took = median(&data, |data| clean(data, &rules(scrubber, Strictness::Ordinary)));
-            // What any relay does: write the value and read it again.
+            // The work of any relay: write the value and read it again.
             let json = median(&data, |data| serde_json::from_str::<Value>(&data.to_string()));
-            // What a relay does that looks for each secret as it is and in no other form.
+            // The work of a relay that looks for each secret as it is and in no other form.
             let find = median(&data, |data| secrets.iter().filter(|secret| data.to_string().contains(*secret)).count());
             let ratio = |other: Duration| took.as_secs_f64() / other.as_secs_f64();
             println!(
@@ -152,7 +152,7 @@ fn scrubbing(scrubber: &Scrubber, secrets: &[String]) {
     }
 }
 
-/// What this process has read so far, from files and pipes.
+/// The bytes that this process has read so far, from files and pipes.
 fn bytes_read() -> u64 {
     let io = std::fs::read_to_string("/proc/self/io").unwrap();
     io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).unwrap()

@@ -1,5 +1,5 @@
-//! What a call of an external agent costs beside the same call of a group, and whether a hundred thousand accesses and ten
-//! thousand flows make a difference.
+//! The cost of a call of an external agent beside the same call of a group, and whether a hundred thousand accesses and
+//! ten thousand flows make a difference.
 
 use super::{ROUNDS, median_of};
 use serde_json::{Value, json};

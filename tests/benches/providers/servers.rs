@@ -1,4 +1,4 @@
-//! What a call of an MCP server's tool costs through the broker, beside the same call by a client of its own.
+//! The cost of a call of an MCP server's tool through the broker, beside the same call by a client of its own.
 
 use super::{ROUNDS, median_of};
 use rmcp::ServiceExt as _;

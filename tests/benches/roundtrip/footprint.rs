@@ -1,4 +1,4 @@
-//! What the processes take before anybody calls.
+//! The resources that the processes take before the first call.
 
 use crate::figures::{median, micros, percentile};
 use crate::parts::{Broker, Programs, Transport, client, memory_kib};

@@ -73,7 +73,7 @@ pub(crate) async fn one_client(programs: &Programs, scratch: &Path, f: Duration,
     broker.verify();
 }
 
-/// What both sides polling every 500 ms come to: each waits half a period on average, and the client a whole one.
+/// The time of polling on both sides every 500 ms: each waits half a period on average, and the client a whole one.
 fn polling(path: &Path) -> Duration {
     const PERIOD: Duration = Duration::from_millis(500);
     std::fs::create_dir_all(path).unwrap();

@@ -98,7 +98,7 @@ fn print(name: &str, flight: usize, (rate, figures): &(f64, Vec<Duration>), cost
     println!("{:<44} {rate:>9.0} {p50:>9.0} {p99:>9.0}      {cost}", format!("{name}, {flight}"));
 }
 
-/// What this process, its shims and its broker have used of the processors, in ticks of 10 ms.
+/// The processor time of this process, its shims and its broker, in ticks of 10 ms.
 #[derive(Clone, Copy)]
 struct Shares([u64; 3]);
 

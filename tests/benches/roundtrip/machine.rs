@@ -1,4 +1,4 @@
-//! What the machine itself takes: the yardsticks of everything else.
+//! The costs of the machine itself: the yardsticks of everything else.
 
 use crate::figures::{median, micros};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};

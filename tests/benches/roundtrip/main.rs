@@ -1,4 +1,4 @@
-//! What a brokered call costs, beside what it is made of and what others do, in one run.
+//! The cost of a brokered call, beside the cost of its parts and of other programs, in one run.
 //!
 //! Real processes: an MCP client here, the real shim over stdio, a real directory, the real broker with full evidence.
 //! Comparators run in turn with it, round by round, so that a drifting machine drifts for all of them:

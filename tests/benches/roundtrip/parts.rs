@@ -40,7 +40,7 @@ pub(crate) async fn client(mut command: Command) -> Client {
     ().serve(TokioChildProcess::new(tokio::process::Command::from(command)).unwrap()).await.unwrap()
 }
 
-/// What is started. They are built in the profile of this benchmark.
+/// The programs under test. They are built in the profile of this benchmark.
 pub(crate) struct Programs {
     pub(crate) broker: PathBuf,
     pub(crate) shim: PathBuf,
@@ -188,7 +188,7 @@ impl Broker {
     }
 }
 
-/// What a process holds in memory.
+/// The memory of a process.
 pub(crate) fn memory_kib(process: u32) -> u64 {
     memory(process, "VmRSS")
 }

@@ -150,7 +150,7 @@ fn pin(side: Pinned) {
 impl Attack {
     /// One thread at full speed with the weapons in turn. More threads would measure how the system shares processors.
     fn on(mailbox: &Path, weapons: &[Weapon], begin: u64) -> Self {
-        // What the last attack has written is not this one's.
+        // The bytes of the last attack are not those of this one.
         rustix::fs::sync();
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, tasks, weapons) = (Arc::clone(&stop), mailbox.join("tasks"), weapons.to_vec());

@@ -184,7 +184,7 @@ fn at_first_step(effect: impl Future<Output = Event>) -> Event {
     }
 }
 
-/// What this process has written.
+/// The bytes that this process has written.
 struct Written {
     calls: u64,
     bytes: u64,

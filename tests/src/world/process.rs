@@ -172,7 +172,7 @@ impl World {
         }
     }
 
-    /// What the daemon's processes have logged.
+    /// The log of the daemon's processes.
     pub fn daemon_log(&self) -> String {
         std::fs::read_to_string(self.root.path().join("logs").join("daemon.log")).unwrap_or_default()
     }

@@ -35,7 +35,7 @@ fn mail(more: &str) -> Option<(World, Group, String)> {
         grant(&world, capability);
     }
     let ann = token(&mut world, "ann", ChatType::Private);
-    // What the accounts of these persons are worked with is found nowhere.
+    // The credentials of these persons' accounts are found nowhere.
     for (person, hint) in [("ann", "work"), ("ann", "leaks"), ("ann", "tv"), ("bob", "work"), ("bob", "tv")] {
         let secret = refresh_token(person, hint);
         world.keep_secret(secret);
@@ -160,7 +160,7 @@ fn a_person_links_an_account_and_a_person_agrees_to_it() {
     assert_eq!(code(&answer(&world, true)), "executed");
     let linked = poll(&developer, &ann, &flow);
     assert_eq!((&linked["data"]["state"], &linked["data"]["account_ref"]), (&json!("linked"), &json!("work")));
-    // What it is worked with goes back to the bridge, and only there.
+    // The credential of the account goes back to the bridge, and only there.
     let worked = developer.ask(read(&ann));
     let of = base16ct::lower::encode_string(&Sha256::digest(refresh_token("ann", "work")));
     assert_eq!(worked["data"], json!({ "account": "work", "email": "work@example.com", "of": of }), "{worked}");
@@ -257,7 +257,7 @@ fn a_no_and_a_purge_leave_nothing() {
     assert_eq!(poll(&developer, &ann, &flow)["data"]["state"], "denied");
     let (flow, state) = begun(&developer, &ann, "work");
     assert_eq!(code(&complete(&developer, &ann, &flow, &back(&state))), "executed");
-    // Whoever unlinks all of a person's accounts takes back what waits, too.
+    // A person who unlinks all accounts withdraws the waiting calls, too.
     assert!(world.cli(&["account", "purge", "broker:ann"]).status.success());
     assert_eq!(code(&poll(&developer, &ann, &flow)), "capability_auth_flow_invalid");
     assert_eq!(world.query("SELECT 1 FROM approvals WHERE state <> 'closed'"), [Value::Null; 0]);
@@ -265,7 +265,7 @@ fn a_no_and_a_purge_leave_nothing() {
         assert_eq!(world.query(&format!("SELECT 1 FROM {table}")), [Value::Null; 0], "{table}");
     }
     assert_eq!(code(&developer.ask(read(&ann))), "capability_auth_required");
-    // Whoever ends what a group has begun leaves persons what is theirs.
+    // A person who ends the flows of a group leaves the persons their accounts.
     link(&world, &developer, &ann, "work");
     let (open, _) = begun(&developer, &ann, "home");
     let (flow, state) = begun(&developer, &ann, "other");
@@ -303,7 +303,7 @@ fn a_flow_is_its_persons_and_its_groups_and_good_for_once() {
     // Nor another capability's.
     let elsewhere = call("mail.tv", "auth_complete", &json!({ "flow_id": flow, "code": "good-code" }), &ann);
     assert_eq!(code(&developer.ask(elsewhere)), invalid);
-    // What is wrong with what was brought costs nothing: it can be brought again.
+    // A fault in the callback costs nothing: the callback can be sent again.
     for (brought, expected) in [
         (json!({}), "capability_code_missing"),
         (json!({ "callback_url": "http://localhost/?state=x" }), "capability_code_missing"),
@@ -328,7 +328,7 @@ fn a_flow_is_its_persons_and_its_groups_and_good_for_once() {
     assert_eq!(code(&complete(&developer, &ann, &flow, &back(&state))), invalid, "it was used");
     assert_eq!(code(&answer(&world, true)), "executed");
     assert_eq!(code(&complete(&developer, &ann, &flow, &back(&state))), invalid, "it was used");
-    // What the provider itself refuses ends the flow.
+    // A refusal of the provider itself ends the flow.
     let (flow, _) = begun(&developer, &ann, "home");
     let wrong = complete(&developer, &ann, &flow, &json!({ "code": "wrong-code" }));
     assert_eq!(code(&wrong), "capability_auth_flow_denied", "{wrong}");
@@ -503,7 +503,7 @@ fn a_bridge_that_begins_or_ends_a_flow_badly_links_nothing() {
     }
     assert_eq!(world.query("SELECT 1 FROM approvals"), [Value::Null; 0]);
     assert_eq!(world.query("SELECT 1 FROM accounts"), [Value::Null; 0]);
-    // What makes credentials is not quoted in the log.
+    // The data that makes credentials is not quoted in the log.
     let shown = "not shown, because it could be a credential";
     let log = until("the reason", || Some(world.daemon_log()).filter(|log| log.contains(shown)));
     assert!(!log.contains("1//refresh"), "{log}");
@@ -563,7 +563,7 @@ fn an_account_whose_code_is_typed_elsewhere_is_asked_for_at_its_pace() {
     }
 }
 
-/// What a browser gets that is led there.
+/// The response to a browser that follows this address.
 fn browse(address: &str, path: &str, host: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
@@ -611,7 +611,7 @@ fn a_browser_brings_the_person_back_and_nobody_pastes_anything() {
     assert!(card.to_string().contains("broker:ann") && card.to_string().contains("private"), "{card}");
     assert_eq!(code(&answer(&world, true)), "executed");
     assert_eq!(developer.ask(read(&ann))["data"]["account"], "work");
-    // What forbids the call forbids it here.
+    // The obstacles of the call forbid it here.
     let (_, state) = begun(&developer, &ann, "home");
     assert!(world.cli(&["kill", "provider", "mail"]).status.success());
     let (status, page) = browse(address, &format!("/callback?code=good-code&state={state}"), address);

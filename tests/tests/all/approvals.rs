@@ -178,7 +178,7 @@ fn a_question_outlives_the_daemon_and_its_caller_is_answered_once() {
     let mut expected = [first, told.clone()];
     expected.sort();
     assert_eq!(effects, expected);
-    // What may not have left before a kill is delivered again; what was only kept never is.
+    // Replies that may not have left before a kill are delivered again; replies that were only kept never are.
     let again = developer.try_reply(&told);
     assert!(again.is_none_or(|reply| reply["status"] == "pending"), "one request has one reply");
 }

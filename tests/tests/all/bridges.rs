@@ -27,7 +27,7 @@ fn notes() -> Option<World> {
         return None;
     }
     let program = directory().join("notes.mjs");
-    // What a note says is the person's own, and nobody else's words.
+    // The text of a note is the person's own, and nobody else's words.
     let exposes = "[providers.notes.exposes]\n\"notes.personal.list\" = [\"sensitive\"]\n\"notes.personal.add\" = []\n";
     let mut world = home("notes", &["node", program.to_str().unwrap()], &directory(), exposes);
     accept(&world, "notes");
@@ -71,7 +71,7 @@ fn the_example_keeps_notes_of_two_persons_apart() {
     }
     assert_eq!(code(&developer.ask(call("notes.personal", "remove", &json!({}), &ann))), "unknown_action");
     assert_eq!(code(&developer.ask(call("notes.team", "list", &json!({}), &ann))), "no_grant");
-    // What the group may do stands in its directory, without anybody's notes.
+    // The capabilities of the group stand in its directory, without anybody's notes.
     let snapshot = developer.snapshot();
     let capability = &snapshot["capabilities"][0];
     assert_eq!(capability["provider"], "notes.personal");
@@ -190,7 +190,7 @@ fn unaccepted_bridges_cannot_be_called_and_changed_ones_must_be_accepted_again()
     // The grant was for what it was then.
     let refused = developer.ask(call("odd.thing", "do", &json!({}), &ann));
     assert_eq!(code(&refused), "action_not_allowed", "{refused}");
-    // What somebody has changed behind the broker's back is believed no more.
+    // Definitions that somebody has changed behind the broker's back are no longer believed.
     let accepted = world.home().join("accepted/odd.json");
     let text = std::fs::read_to_string(&accepted).unwrap();
     std::fs::write(&accepted, text.replace("\"mutating\": true", "\"mutating\": false")).unwrap();
@@ -335,7 +335,7 @@ fn a_bridge_is_told_what_the_call_is_and_who_asks_and_nothing_else() {
         keyed["data"]["idempotency_key"], "developer:broker:ann:k1",
         "another group's or person's is another key"
     );
-    // Whoever names an account means it, and there is none.
+    // A request that names an account means it, and there is none.
     let refused = developer.ask(with(echo(), "account_ref", "work"));
     assert_eq!(code(&refused), "capability_invalid_input", "{refused}");
     assert!(error(&refused).contains("works with no account"), "{refused}");
@@ -447,7 +447,7 @@ fn operations_with_an_account_take_an_account_of_the_person() {
     assert!(!developer.snapshot().to_string().contains("ann-home"));
     let listed = said(&world.cli(&["account", "list", "--person", "broker:ann"]));
     assert!(listed.contains("ann-home") && listed.contains("<U+202E>") && !listed.contains("bob"), "{listed}");
-    // What is unlinked is used no more, also after a restart.
+    // An unlinked account is no longer used, also after a restart.
     assert!(world.cli(&["account", "unlink", "broker:ann", "odd.thing", "ann-work"]).status.success());
     assert_eq!(used(&developer.ask(mail(&ann))), "ann-home");
     world.restart();

@@ -1,4 +1,4 @@
-//! Whatever a caller sends again and again: it costs neither the disk nor people more than its share.
+//! Endless repetition by a caller costs neither the disk nor people more than the caller's share.
 
 use serde_json::{Value, json};
 use tests::group::{Group, call, code, error, with};
@@ -48,7 +48,7 @@ fn the_result_of_an_open_question_costs_no_row_and_no_reply_for_each_request() {
     assert!(kept < 5, "{kept} replies are kept");
     let rows = count(&world, "caller = 'group:developer' AND kind = 'answered'");
     assert!(rows < ASKED - 100, "{rows} rows for {ASKED} requests");
-    // Whoever joined the question is still told what became of it.
+    // Callers that joined the approval request are still told its outcome.
     world.command(
         json!({ "type": "answer", "code": world.query("SELECT code FROM approvals")[0]["code"], "yes": true }),
     );
@@ -132,7 +132,7 @@ fn a_group_that_swaps_its_directories_is_charged_for_it_and_costs_a_row_a_minute
         std::fs::rename(&responses, security.directory().join(format!("aside-{n}"))).unwrap();
         std::fs::create_dir(&responses).unwrap();
     }
-    // What is answered before the last swap is seen lies in a directory that was put aside.
+    // Replies before the last swap is seen lie in a directory that was put aside.
     let mut sent = Vec::new();
     let reply = until("a reply in the last directory", || {
         sent.push(security.send(call("echo", json!({}))));

@@ -126,7 +126,7 @@ fn a_clock_that_was_ahead_is_accepted_by_a_person_and_calls_are_admitted_again()
     assert!(accepted.status.success() && printed.contains("The clock is accepted"), "{accepted:?}");
     assert_eq!(code(&developer.call("charge", json!({}))), "executed");
     assert_eq!(world.cannot_write(), Value::Null);
-    // What was given for an hour in the future is over.
+    // Access for an hour in the future has expired.
     assert_eq!(code(&world.group("security").call("echo", json!({}))), "grant_expired");
     let rows = world.rows();
     let step = rows.iter().position(|row| row.kind == "clock_accepted").unwrap();

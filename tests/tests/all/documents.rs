@@ -1,4 +1,4 @@
-//! What the documents say is so.
+//! The statements of the documents are true.
 
 mod reference;
 mod words;

@@ -55,7 +55,7 @@ impl Client {
         if self.waiting.is_none() {
             let action = if self.number.is_multiple_of(2) { "charge" } else { "lossy" };
             let latency = (self.turn * 7 + self.number) % 12;
-            // What belongs to a key is the same each time.
+            // The effects of a key are the same each time.
             let latency = if self.turn.is_multiple_of(2) { latency } else { ((self.turn - 1) * 7 + self.number) % 12 };
             let id = self.group.fresh_id();
             let document = with(call(action, json!({ "ms": latency })), "idempotency_key", self.key());
@@ -192,7 +192,7 @@ fn one_effect_for_each_key(world: &World, clients: &[Client], rows: &[Row]) {
     assert!(rows.iter().any(|row| row.kind == "answered"), "no repeat was ever answered from what is stored");
 }
 
-/// What a client was told is what the ledger and the counted effects say.
+/// The replies of a client agree with the ledger and the counted effects.
 fn replies_tell_the_truth(world: &World, clients: &[Client], rows: &[Row]) {
     let charged = world.effects_of("charge");
     for (id, reply) in clients.iter().flat_map(|client| &client.answered) {

@@ -179,7 +179,7 @@ fn an_operation_that_is_refused_has_its_path_in_the_exported_evidence() {
         ("apply_patch", json!({ "patch": patch }), "apply_patch_propose", "src/a.txt"),
         ("apply_patch", json!({ "patch": patch.replace("src/", "../") }), "apply_patch_propose", "../a.txt"),
         ("apply_proposal", json!({ "path": "src/a.txt", "hitl_id": id }), "apply_proposal", "src/a.txt"),
-        // What does not fit, or does not exist, is on record with its path too.
+        // A path that does not fit, or does not exist, is on record too.
         ("read_file", json!({ "path": "src/b.txt", "start_line": "one" }), "read_file", "src/b.txt"),
         ("write_file", json!({ "path": "src/c.txt" }), "write_file_propose", "src/c.txt"),
         ("apply_patch", json!({ "patch": patch, "more": 1 }), "apply_patch_propose", "src/a.txt"),
@@ -508,7 +508,7 @@ fn a_mark_that_stands_for_something_is_not_written_back() {
     let mark = "<redacted: github.token, 40 bytes, #0a1b2c3d>";
     let reply = call(&developer, "write_file", json!({ "path": "src/a.rs", "content": format!("key = {mark}\n") }));
     assert_eq!(code(&reply), "guardrail", "{reply}");
-    // What is there already may stay.
+    // Files that exist already may stay.
     write(&world, "src/b.md", format!("{mark}\n"));
     propose(&developer, "src/b.md", &format!("{mark}\nmore\n"));
 }

@@ -216,7 +216,7 @@ fn proposed_flows_are_shown_beside_the_last_approved_version_even_if_deprecated(
     assert_eq!(code(&flow(&world, &version("flow_approve", "2.2.0"))), "executed");
     assert_ne!(asked(&world), void);
     assert_eq!(answer(&world, &asked(&world), true)["summary"], "The flow is canonical.");
-    // What was ended is not called canonical, whoever reads it.
+    // A deprecated flow is not called canonical, for any reader.
     let old = json!({ "type": "flow_project", "flow_id": "flow_daily", "harness": "cli_runbook", "version": "2.0.0" });
     let old = flow(&world, &old);
     assert!(
@@ -313,7 +313,7 @@ fn a_flow_from_elsewhere_brings_no_tool_that_is_not_allowed() {
             let refs = json!([{ "kind": "external_tool", "id": "note" }]);
             assert_eq!(found["data"]["steps"][0]["skill_refs"], refs);
         }
-        // Whoever writes a flow here may name what it likes; naming gives nothing.
+        // The author of a flow may name any tool here; naming gives nothing.
         let proposed = flow(&world, &with("flow_propose", &bundle("2.0.0", "x", &["web_search"])));
         assert_eq!(code(&proposed), "executed", "{proposed}");
     }

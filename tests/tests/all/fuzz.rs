@@ -25,7 +25,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// What breaks parsers: the ends of ranges, half of a pair, and the marks of every format read here.
+/// The texts that break parsers: the ends of ranges, half of a pair, and the marks of every format read here.
 const WORDS: [&[u8]; 24] = [
     b"\"",
     b"\\",

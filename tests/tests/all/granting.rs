@@ -77,7 +77,7 @@ fn a_yes_to_one_grant_is_none_to_another() {
     let world = World::new();
     let main = world.group("main");
     let (id, approval_request) = ask(&world, &main, grant(2));
-    // What it would replace is another one now.
+    // The grant that it would replace is another one now.
     world.grant_with("developer", 1, json!({ "denied_actions": ["broken"] }));
     assert_eq!(code(&answer(&world, &approval_request, true)), "executed");
     assert_eq!(code(&main.reply(&id)), "approval_required");

@@ -41,7 +41,7 @@ impl Siege {
         Self { attacker: world.group("developer").by_files(), world, precious, before }
     }
 
-    /// What must hold after every attack.
+    /// The state that must hold after every attack.
     fn withstood(&self) {
         assert_eq!(listing(&self.world.outside()), self.before, "something outside was touched");
         assert!(self.world.effects_of("charge").is_empty(), "somebody else's file was executed");
@@ -50,7 +50,7 @@ impl Siege {
         }
     }
 
-    /// What a name in `tasks/` is answered with.
+    /// The answer to a name in `tasks/`.
     fn refused(&self, stem: &str) {
         let reply = self.attacker.reply(stem);
         assert_eq!(code(&reply), "malformed_request", "{stem}: {reply}");

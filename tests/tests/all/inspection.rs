@@ -1,4 +1,4 @@
-//! What others may have written is looked at before an agent reads it, and what leaves before it leaves.
+//! Text of others is inspected before an agent reads it, and outgoing text before it leaves.
 
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -48,7 +48,7 @@ fn fetch(world: &World, text: &str) -> Value {
     world.group("developer").call("fetch", json!({ "title": "Hello", "text": text }))
 }
 
-/// What the outcome's row says of the look.
+/// The inspection in the outcome's row.
 fn inspected(world: &World, reply: &Value) -> Value {
     let id = reply["request_id"].as_str().unwrap();
     let row = world.rows_of(&world.group("developer"), id).pop().unwrap();
@@ -120,7 +120,7 @@ fn quarantined_results_outlive_the_daemon_and_expire_after_a_week() {
     let kept = world.query("SELECT verdict, data FROM quarantine");
     assert_eq!((kept.len(), &kept[0]["verdict"]), (1, &json!("hostile")));
     world.clock.advance(std::time::Duration::from_secs(8 * 24 * 3600));
-    // What is old goes with the marks of what has left.
+    // Old results go with the marks of departures.
     world.group("developer").call("echo", json!({}));
     tests::until("it is forgotten", || world.query("SELECT * FROM quarantine").is_empty().then_some(()));
 }

@@ -27,7 +27,7 @@ fn wrapped(id: &str, bytes: &[u8]) -> Vec<u8> {
     [head.as_bytes(), bytes, b"}}"].concat()
 }
 
-/// What the suite accepts and this protocol does not: a key twice.
+/// The cases that the suite accepts and this protocol does not: a key twice.
 fn is_stricter(name: &str) -> bool {
     name.contains("duplicated_key")
 }

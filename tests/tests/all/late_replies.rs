@@ -79,7 +79,7 @@ fn a_reply_from_before_a_restart_is_not_handed_over_under_a_narrower_grant() {
     let (of_the_result, n) = (json!({ "type": "ext_result", "of": id }), json!({ "text": "the result" }));
     world.grant_with("developer", 1, json!({ "denied_actions": ["echo"] }));
     world.restart();
-    // What is delivered again at a start leaves before the answer to what is asked after it.
+    // Replies that are delivered again at a start leave before the answer to a later request.
     assert_eq!(code(&developer.ask(of_the_result.clone())), "action_denied");
     assert_eq!(developer.names("responses"), [""; 0]);
     world.grant("developer", 1);

@@ -62,7 +62,7 @@ fn appends(world: &World, name: &str, more: &str) -> String {
     )
 }
 
-/// What that channel was given so far.
+/// The notices of that channel so far.
 fn told(world: &World, name: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(world.outside().join(name)).unwrap_or_default();
     text.split_inclusive('\n')

@@ -116,7 +116,7 @@ fn a_persons_capability_takes_a_token_that_proves_who_it_is() {
     assert_eq!(code(&ask(&developer, read(), &elsewhere)), "context_token_invalid");
     world.clock.advance(LIFE + Duration::from_secs(31));
     assert_eq!(code(&ask(&developer, read(), &ann)), "context_token_expired");
-    // What a group asks for itself needs none, and one that has expired does no harm.
+    // A request of the group itself needs none, and one that has expired does no harm.
     let own = || tests::group::call("echo", json!({}));
     for any in [ann.as_str(), forged.as_str(), "", "rubbish"] {
         let reply = ask(&developer, own(), any);
@@ -276,7 +276,7 @@ fn a_key_is_not_forgotten_with_the_token() {
     let renewed = token(&mut world, "ann");
     assert_eq!(code(&ask(&developer, charge(), &renewed)), "executed");
     assert_eq!(world.effects_of("charge").len(), 1);
-    // What the group did for itself stays done, whoever asks again.
+    // A call of the group itself stays done, for every caller that asks again.
     let own = with(tests::group::call("charge", json!({})), "idempotency_key", "k2");
     assert_eq!(code(&developer.ask(own.clone())), "executed");
     assert_eq!(code(&ask(&developer, own, &renewed)), "executed");

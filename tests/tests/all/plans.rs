@@ -229,7 +229,7 @@ fn the_card_says_what_the_calls_bring_together() {
     assert_eq!(code(&answer(&world, &secret, true)), "executed");
     assert_eq!(states(&developer.reply(&id)), ["succeeded"; 3]);
 
-    // What was read between the question and its turn was not on the card: the call does not run.
+    // A read between the question and its turn was not on the card: the call does not run.
     let world = self::world();
     let developer = world.group("developer");
     let id = developer.send(plan(&[planned("echo", json!({})), planned("post", json!({}))]));

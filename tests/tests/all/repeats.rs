@@ -80,7 +80,7 @@ fn a_host_that_was_stopped_delivers_nothing_twice() {
         assert_eq!(code(&developer.call("charge", json!({}))), "executed");
         world.restart();
     }
-    // Whatever is delivered again at a start leaves before the answer to what is asked after it.
+    // Replies that are delivered again at a start leave before the answer to a later request.
     assert_eq!(code(&developer.call("echo", json!({}))), "executed");
     assert_eq!(developer.names("responses"), [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! What a person is shown is what leaves: the request itself, sealed before anybody is asked.
+//! The card shows the request that leaves: the request itself, sealed before anybody is asked.
 
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -58,7 +58,7 @@ fn document(action: &str, params: &Value) -> Value {
     if action == "merge_pr" { with(document, "task_id", "t1") } else { document }
 }
 
-/// What is stored about a question.
+/// The stored data of an approval request.
 struct Question {
     id: String,
     code: String,
@@ -241,14 +241,14 @@ fn the_page_shows_what_is_sent_and_a_yes_there_sends_it() {
     assert_is(&github.changes()[0], &approval_request.sealed, &github);
 }
 
-/// What is put in place of a sealed request with this nonce, in SQL.
+/// The replacement of a sealed request with this nonce, in SQL.
 type Tampers = fn(&str) -> String;
 
 #[test]
 fn a_sealed_request_that_is_changed_after_the_yes_is_not_sent() {
     let (mut world, github) = world();
     let developer = world.group("developer").by_files();
-    // Whoever can do this owns the host; it must not go unnoticed all the same.
+    // An attacker who can do this owns the host; it must not go unnoticed all the same.
     let ways: [(&str, Tampers); 6] = [
         ("the body", |_| "json_set(sealed, '$.body', replace(json_extract(sealed, '$.body'), 'title', 'text'))".into()),
         ("the address", |_| "replace(sealed, '/hello/', '/other/')".into()),

@@ -20,7 +20,7 @@ use tests::{World, skipped, until};
 
 const SECRET: &str = "s3cr3t-of-the-odd-server";
 
-/// What the misbehaving server's tools may do.
+/// The permitted tools of the misbehaving server.
 const TOOLS: &str = "read = { level = 1, exposes = [] }\nwrite = { level = 2, exposes = [] }\n\
                      typed = { level = 1, exposes = [] }\npage = { level = 1, exposes = [\"untrusted\"] }";
 
@@ -124,7 +124,7 @@ fn only_what_was_accepted_and_given_a_level_can_be_called() {
     for tool in ["write", "unlisted", "absent"] {
         assert_eq!(code(&developer.ask(call("odd", tool, &json!({ "mode": "count" })))), "unknown_action", "{tool}");
     }
-    // Whatever is written of a tool that is not there, or at no level, is a fault of the configuration.
+    // An entry for a tool that does not exist, or without a level, is a fault of the configuration.
     let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
     world.stop();
     for (line, fault, status) in [
@@ -217,7 +217,7 @@ fn newly_accepted_definitions_are_in_force_at_once() {
     let Some(mut world) = odd_home(&[], TOOLS) else { return };
     open(&mut world, &["odd"]);
     let developer = world.group("developer");
-    // What an attacker writes into the file of what was accepted is not believed.
+    // An attacker's text in the file of accepted definitions is not believed.
     let path = world.path("accepted/odd.json");
     let accepted = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, accepted.replace("Changes something", "Changes nothing")).unwrap();
@@ -242,7 +242,7 @@ fn progress_is_its_numbers_and_a_cancelled_call_says_what_became_of_it() {
     let cancelled = developer.ask(json!({ "type": "ext_cancel", "of": id }));
     assert_eq!(cancelled["data"], json!({ "cancelled": false, "state": "running" }), "{cancelled}");
     assert!(cancelled["summary"].as_str().unwrap().contains("asked to stop"), "{cancelled}");
-    // What it was doing it may have done; what counts is what it says.
+    // The effect may have happened during that time; the answer of the server counts.
     assert_eq!(text(&developer.reply(&id)), "stopped, as was wanted");
     // A read is over at once.
     let id = developer.send(with(read("report"), "timeout_ms", 60_000));

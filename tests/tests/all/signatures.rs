@@ -80,7 +80,7 @@ fn the_original_shims_requests_are_executed_as_they_are() {
         let id = raw.split('"').skip_while(|part| *part != "request_id").nth(2).unwrap();
         signer.put(&format!("ext-{id}.json"), raw);
         if name == "lone_surrogate" {
-            // What cannot be parsed has no id to be answered under but its file's.
+            // A document that cannot be parsed has no id to be answered under but its file's.
             assert_eq!(code(&signer.reply(&format!("ext-{id}"))), "malformed_request");
             continue;
         }

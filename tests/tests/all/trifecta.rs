@@ -57,7 +57,7 @@ fn calls_that_complete_the_trifecta_need_a_person_and_the_card_names_earlier_cal
     }
     answer(&world, &approval_request, false);
     assert_eq!(code(&developer.reply(&id)), "approval_denied");
-    // What was refused has exposed nothing.
+    // A refused call has exposed nothing.
     run(&developer, "post");
     assert_eq!(world.effects_of("post").len(), 2);
 }

@@ -243,7 +243,7 @@ fn a_page_that_watches_hears_of_every_change() {
     assert_eq!(code(&developer.reply(&id)), "executed");
     let standing = || operator.get(&format!("/approvals/{name}/standing")).text;
     until("the end", || standing().contains("approved, and started").then_some(()));
-    // Whoever has left hears no more.
+    // A visitor who has left hears no more.
     let form = operator.get("/").field("form");
     let left = operator.clone().post("/sign-out", &[("form", &form)]);
     assert_eq!(left.status, 303);

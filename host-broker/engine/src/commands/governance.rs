@@ -23,7 +23,7 @@ const CALLS: u32 = 20;
 /// The most tasks of one list, and among how many of the latest ones they are looked for.
 const TASKS_MAX: usize = 100;
 const TASKS_SEEN: u32 = 1_000;
-/// What stands for a name that is not in the catalogue.
+/// The placeholder for a name that is not in the catalogue.
 const OTHER: &str = "other";
 
 impl Broker {

@@ -20,7 +20,7 @@ import tomllib
 
 CRATE = "kingfisher-rules"
 HERE = pathlib.Path(__file__).parent
-# What the broker knows by formats of its own, with check digits or without its surroundings.
+# Values that the broker knows by formats of its own, with check digits or without their surroundings.
 OWN = {"curl-auth-header", "curl-auth-user", "generic-api-key", "generic-credential-uri", "generic-password"}
 OWN |= {"generic-username", "gitlab-pat", "hashicorp-tf-password", "jwt", "jwt-base64", "kubernetes-secret-yaml"}
 OWN |= {"mongodb-connection-string", "npm-access-token", "nuget-config-password", "private-key", "sidekiq-secret"}

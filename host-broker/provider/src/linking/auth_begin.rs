@@ -34,7 +34,7 @@ pub(super) struct AuthBegin {
 /// A flow that was begun.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Begun {
-    /// What the flow is called from now on.
+    /// The name of the flow from now on.
     flow_id: String,
     /// The page that the person must open.
     auth_url: String,

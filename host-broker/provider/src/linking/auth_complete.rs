@@ -28,7 +28,7 @@ pub(super) struct AuthComplete {
 pub(super) struct Completed {
     /// Always.
     ok: bool,
-    /// What the provider calls the account.
+    /// The provider's name of the account.
     account_ref: String,
     /// `waiting`: a person is asked, and until a yes nothing can be done with the account.
     state: &'static str,

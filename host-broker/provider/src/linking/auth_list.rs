@@ -25,9 +25,9 @@ pub(super) struct Accounts {
 /// An account.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Account {
-    /// What the provider calls it.
+    /// The provider's name of it.
     account_ref: String,
-    /// What people call it.
+    /// The name that people use.
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<String>,
 }

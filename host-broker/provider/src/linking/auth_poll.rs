@@ -25,7 +25,7 @@ pub(super) struct Standings {
     /// `pending`: the person is not done; `waiting`: a person on the host is asked about the account; `linked`; `denied`,
     /// `expired` or `cancelled`: it is not linked.
     state: String,
-    /// What the provider calls the account, once there is one.
+    /// The provider's name of the account, once there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     account_ref: Option<String>,
     /// When to ask again, in seconds.

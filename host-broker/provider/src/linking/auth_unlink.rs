@@ -17,7 +17,7 @@ pub(super) struct AuthUnlink {
     account: AccountRef,
 }
 
-/// What became of it.
+/// The result of the command.
 #[derive(Debug, Serialize, JsonSchema)]
 #[expect(clippy::struct_field_names, reason = "the members' names are the protocol's")]
 pub(super) struct Unlinked {

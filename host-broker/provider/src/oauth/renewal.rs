@@ -27,7 +27,7 @@ type Latest = Arc<tokio::sync::Mutex<Option<Renewed>>>;
 pub struct LateRenewal {
     /// At which capability.
     pub capability: Provider,
-    /// Whose account.
+    /// The person of the account.
     pub owner: String,
     /// Which.
     pub account: String,
@@ -45,7 +45,7 @@ pub struct Renewing {
 }
 
 impl Renewing {
-    /// Whom to hand a late renewal to. The first one stays.
+    /// The receiver of a late renewal. The first one stays.
     pub fn on_late(&self, tell: Tell) {
         self.late.set(tell).ok();
     }

@@ -51,7 +51,7 @@ pub struct Defined {
     /// A higher level than that makes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<u8>,
-    /// Who else must agree each time.
+    /// The tier of each call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
     /// The input schema; absent means any object.
@@ -114,7 +114,7 @@ pub struct Operation {
     pub mutating: bool,
     /// The level it demands.
     pub level: Level,
-    /// Who else must agree.
+    /// The tier.
     pub tier: Option<Tier>,
     /// The input schema.
     pub input_schema: Value,

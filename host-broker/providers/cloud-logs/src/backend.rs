@@ -22,7 +22,7 @@ pub(crate) trait Backend: Send + Sync {
     /// Returns the entry with this id, if it is still there, and the unread places where it may be.
     fn entry(&self, id: EntryId, access: Access) -> Running<Result<Found, BackendError>>;
 
-    /// Whose logs it holds.
+    /// The services whose logs it holds.
     fn services(&self, access: Access) -> Running<Result<Sources, BackendError>>;
 
     /// Checks the connection to its server. Returns what was tried, as a sentence; `None` if it has no server.
@@ -107,7 +107,7 @@ pub(crate) struct Found {
     pub(crate) skipped: Vec<Skipped>,
 }
 
-/// Whose logs one backend holds.
+/// The services whose logs one backend holds.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     /// The services.

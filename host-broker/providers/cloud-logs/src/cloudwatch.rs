@@ -208,7 +208,7 @@ impl Remote for CloudWatch {
         let mut reading = Reading { newest: Newest::new(search.limit), left: 0, has_answered: false };
         let mut unshared = REQUESTS_MAX;
         for (place, group) in groups.iter().enumerate() {
-            // What a log group leaves of its share is for those after it.
+            // The rest of a log group's share is for those after it.
             reading.left = unshared.div_ceil(groups.len() - place);
             unshared -= reading.left;
             let outcome = self.search_group(group, search, &mut reading, access).await;

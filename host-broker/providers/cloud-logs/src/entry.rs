@@ -63,7 +63,7 @@ pub(crate) struct Entry {
     pub(crate) level: Option<Severity>,
     /// The message, several lines where it has them.
     pub(crate) message: String,
-    /// What else it says: remote address, status, host, keys of a structured line.
+    /// Other fields: remote address, status, host, keys of a structured line.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) fields: BTreeMap<String, String>,
     /// Whether message or fields were cut; `get_log_entry` shows more.
@@ -85,7 +85,7 @@ pub(crate) const BRIEF: TextLimits = TextLimits { message: 1000, fields: 24, val
 pub(crate) const WHOLE: TextLimits = TextLimits { message: 32_000, fields: 200, value: 4000 };
 /// The most bytes of a message, and of all fields, that are kept while others are read.
 const KEPT_BYTES: usize = 8 * 1024;
-/// What a field costs beside its text.
+/// The cost of a field beside its text.
 const FIELD_BYTES: usize = 64;
 /// The most bytes of the labels of a stream or a resource. Loki's own limit is lower.
 const LABELS_BYTES: usize = 4 * 1024;

@@ -143,7 +143,7 @@ impl Remote for Google {
                     && wanted.service.as_ref().is_none_or(|service| *service == record.service);
                 is_wanted.then(|| shortened(record))
             };
-            // What a project leaves of its share, of requests and of time, is for those after it.
+            // The rest of a project's share, of requests and of time, is for those after it.
             let left = unshared.div_ceil(server.projects.len() - place);
             let size = search.limit.saturating_mul(2).clamp(PAGE_MIN, PAGE_MAX);
             let mut reading = Reading { filter, range, size, keep: Arc::new(keep), left, has_answered: false };

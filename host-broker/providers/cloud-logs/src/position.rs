@@ -44,7 +44,7 @@ pub(crate) struct Position {
     pub(crate) check: u64,
 }
 
-/// What names an entry for good: `1771063200000-3fa9c2d17e55-2f4a0-9b1c6c3d5e7f8091`.
+/// The permanent name of an entry: `1771063200000-3fa9c2d17e55-2f4a0-9b1c6c3d5e7f8091`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntryId {
     /// Milliseconds since 1970.
@@ -57,7 +57,7 @@ pub(crate) struct EntryId {
     pub(crate) check: u64,
 }
 
-/// What every entry id looks like, as a regular expression.
+/// The form of every entry id, as a regular expression.
 pub(crate) const ID_PATTERN: &str = "^[0-9]{1,15}-[0-9a-f]{12}-[0-9a-f]{1,16}-[0-9a-f]{16}$";
 
 /// The text is no entry id, or no cursor.
@@ -100,7 +100,7 @@ pub(crate) struct Cursor {
     pub(crate) after: Position,
 }
 
-/// What every cursor looks like, as a regular expression.
+/// The form of every cursor, as a regular expression.
 pub(crate) const CURSOR_PATTERN: &str =
     r"^[0-9]{1,15}\.[0-9]{1,15}\.[0-9]{1,15}\.[0-9a-f]{12}\.[0-9]{1,18}\.[0-9a-f]{1,16}\.[0-9a-f]{1,16}$";
 

@@ -73,7 +73,7 @@ impl QueryLogs {
         })
     }
 
-    /// What to look for; relative times count from `now`.
+    /// The search of these parameters; relative times count from `now`.
     ///
     /// # Errors
     /// [`Refusal`] if the range or the cursor is not acceptable.

@@ -1,4 +1,4 @@
-//! What is looked for, and the newest of what was found.
+//! A search, and the newest of the entries that it found.
 
 use crate::entry::{Parsed, Record};
 use crate::position::{Cursor, Position};

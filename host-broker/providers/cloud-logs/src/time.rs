@@ -77,7 +77,7 @@ impl Zone {
     }
 }
 
-/// What completes a stamp.
+/// The values that complete a stamp.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame {
     /// The zone of stamps without an offset.

@@ -74,7 +74,7 @@ pub enum Point {
     Forgotten,
 }
 
-/// Who watches.
+/// An observer of the steps.
 pub type Watch<'a> = dyn FnMut(Point) -> ControlFlow<()> + 'a;
 
 /// Continues at every step.
@@ -120,7 +120,7 @@ pub enum Reason {
     File {
         /// Where.
         path: WorkspacePath,
-        /// What.
+        /// The fault.
         fault: FileError,
     },
     /// The workspace's file system cannot exchange two names.

@@ -18,7 +18,7 @@ pub(super) struct ActionReply<T> {
     status: &'static str,
     op: Op,
     data: T,
-    /// What a person is asked about.
+    /// The request to a person, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     hitl: Option<HitlRequest>,
     /// The receipt of the row that this answer rests on.
@@ -33,7 +33,7 @@ struct Op {
     path: String,
 }
 
-/// What a person is asked about.
+/// A request to a person.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct HitlRequest {
     pub(super) hitl_id: String,

@@ -67,7 +67,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What is wrong with the values, and what to do.
+    /// The faults of the values, with their remedy.
     ///
     /// # Errors
     /// The first fault.

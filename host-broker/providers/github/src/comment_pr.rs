@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 #[serde(deny_unknown_fields)]
 #[schemars(extend("dependentRequired" = { "path": ["line"], "line": ["path"] }))]
 pub(super) struct CommentPr {
-    /// Whose repository it is.
+    /// The owner of the repository.
     owner: Owner,
     /// The repository's name.
     repo: RepoName,

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateIssue {
-    /// Whose repository it is.
+    /// The owner of the repository.
     owner: Owner,
     /// The repository's name.
     repo: RepoName,

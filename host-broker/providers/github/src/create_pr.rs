@@ -19,7 +19,7 @@ use shared::Level;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreatePr {
-    /// Whose repository it is.
+    /// The owner of the repository.
     owner: Owner,
     /// The repository's name.
     repo: RepoName,

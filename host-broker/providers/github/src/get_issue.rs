@@ -14,7 +14,7 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetIssue {
-    /// Whose repository it is.
+    /// The owner of the repository.
     owner: Owner,
     /// The repository's name.
     repo: RepoName,

@@ -22,7 +22,7 @@ use shared::Level;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MergePr {
-    /// Whose repository it is.
+    /// The owner of the repository.
     owner: Owner,
     /// The repository's name.
     repo: RepoName,
@@ -57,7 +57,7 @@ impl How {
     }
 }
 
-/// What was merged.
+/// The result of the merge.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Outcome {
     /// The pull request's number.

@@ -125,7 +125,7 @@ impl Grammar for FilePathGrammar {
 /// A repository, `octocat/hello-world`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Repo<'a> {
-    /// Whose it is.
+    /// The owner.
     pub(super) owner: &'a Owner,
     /// Its name.
     pub(super) name: &'a RepoName,

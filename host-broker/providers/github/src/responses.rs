@@ -13,7 +13,7 @@ use serde_json::Value;
 pub(super) struct Repository {
     /// `owner/name`.
     pub(super) full_name: String,
-    /// What its owner says of it.
+    /// The owner's description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) description: Option<String>,
     /// Whether only some may see it.
@@ -46,7 +46,7 @@ pub(super) struct Issue {
     pub(super) title: String,
     /// `open` or `closed`.
     pub(super) state: String,
-    /// Who opened it; absent if that account is gone.
+    /// The author; absent if that account is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) author: Option<String>,
     /// Its labels.
@@ -83,7 +83,7 @@ pub(super) struct PullRequest {
     pub(super) draft: bool,
     /// Whether it was merged.
     pub(super) merged: bool,
-    /// Who opened it; absent if that account is gone.
+    /// The author; absent if that account is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) author: Option<String>,
     /// The branch it comes from, `owner:branch`.
@@ -124,7 +124,7 @@ pub(super) struct ChangedFile {
 pub(super) struct ReviewComment {
     /// Its id.
     pub(super) id: u64,
-    /// Who wrote it; absent if that account is gone.
+    /// The author; absent if that account is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) author: Option<String>,
     /// The file it is on.
@@ -136,7 +136,7 @@ pub(super) struct ReviewComment {
     /// The comment it answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) in_reply_to: Option<u64>,
-    /// What it says.
+    /// The text.
     pub(super) body: String,
     /// When it was written.
     #[serde(skip_serializing_if = "Option::is_none")]

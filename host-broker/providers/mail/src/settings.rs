@@ -76,8 +76,8 @@ pub struct Settings {
     /// The certificates (PEM) of the authorities that both servers are checked against, instead of the system's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// Who may get mail: addresses, `@example.com` for everybody at a domain, `*` for everybody. An empty list allows
-    /// nobody.
+    /// The permitted recipients: addresses, `@example.com` for everybody at a domain, `*` for everybody. An empty list
+    /// allows nobody.
     #[serde(default)]
     pub recipients: Vec<RecipientPattern>,
     /// The folder for archived mail.

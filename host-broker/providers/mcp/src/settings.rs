@@ -38,10 +38,10 @@ pub struct Settings {
     pub tools: BTreeMap<Action, ToolTable>,
 }
 
-/// What is said of a tool.
+/// The settings of a tool.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// What.
+    /// The table.
     pub table: ToolTable,
     /// Whether the operator has said it, so that the tool must be there.
     pub by_operator: bool,

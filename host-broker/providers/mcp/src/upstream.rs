@@ -479,7 +479,7 @@ impl Upstream {
         let said = said.map_err(|why| {
             let why = complaint(&why, self.scrubber.as_deref());
             tracing::warn!(provider = %self.name, why, "the server's tools cannot be looked at");
-            // Whose call is under way may still be answered.
+            // A call that is under way may still be answered.
             if !link.is_busy() {
                 link.close();
             }

@@ -84,13 +84,13 @@ pub struct Script {
 pub struct Scripted {
     /// The level it demands.
     pub level: Level,
-    /// What it says it does.
+    /// The description of the action.
     pub description: Option<String>,
     /// The schema of its parameters; any object if absent.
     pub input_schema: Option<Value>,
     /// The schema of its result.
     pub output_schema: Option<Value>,
-    /// What it answers; `"$params"` stands for the parameters.
+    /// The answer; `"$params"` stands for the parameters.
     pub reply: Option<Value>,
     /// How long it takes, in milliseconds.
     pub latency_ms: Option<u64>,
@@ -115,7 +115,7 @@ pub struct Scripted {
     /// It demands a person's agreement.
     #[serde(default)]
     pub human: bool,
-    /// What it exposes: of `untrusted`, `sensitive`, `egress`. Absent means all three.
+    /// The exposure: of `untrusted`, `sensitive`, `egress`. Absent means all three.
     pub exposes: Option<Vec<Exposes>>,
     /// The parameters that may vary under a standing approval.
     #[serde(default)]

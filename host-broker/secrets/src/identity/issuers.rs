@@ -54,7 +54,7 @@ impl Scheme {
     }
 }
 
-/// Who signs, and how that is verified.
+/// The signer, and the way of verification.
 pub struct Issuer {
     name: String,
     /// Its name in tokens.

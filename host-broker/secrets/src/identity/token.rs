@@ -33,7 +33,7 @@ const VERSION: i64 = 1;
 /// The `typ` of a token with a shared secret.
 const LEGACY_TYPE: &str = "ASH_CONTEXT";
 
-/// Who a token proves to stand behind a request of this group.
+/// The person that a token proves to stand behind a request of this group.
 ///
 /// # Errors
 /// [`TokenError`], with a reason that quotes nothing of the token.

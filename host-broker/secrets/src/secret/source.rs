@@ -45,7 +45,7 @@ pub enum SecretSource {
         /// Its description.
         keyring: String,
     },
-    /// What a program prints; line breaks at its end do not count.
+    /// The output of a program; line breaks at its end do not count.
     Command {
         /// The program and its arguments. No shell reads them.
         #[schemars(length(min = 1))]

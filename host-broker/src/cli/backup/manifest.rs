@@ -15,7 +15,7 @@ use subtle::ConstantTimeEq as _;
 pub(in crate::cli) const NAME: &str = "manifest.json";
 /// The format, which a later version of the program can still read.
 const FORMAT: &str = "ext-broker backup v1";
-/// What the keyed digest of the manifest begins with. It is no JSON, so no digest of a request is one of a manifest.
+/// The start of the manifest's keyed digest. It is no JSON, so no digest of a request is one of a manifest.
 const LABEL: &[u8] = b"ext-broker backup manifest v1\n";
 /// The longest manifest, in bytes: a ledger of a thousand million rows has 20,000 segments.
 pub(in crate::cli) const BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -64,7 +64,7 @@ pub(in crate::cli) struct Key {
     pub(in crate::cli) check: Digest,
 }
 
-/// What is in a backup.
+/// The content of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::cli) struct Manifest {

@@ -19,7 +19,7 @@ use store::ledger::proof::{ConsistencyProof, InclusionProof, PROOF_MAX};
 use store::ledger::verifier::{Break, Verifier};
 use store::ledger::{export, segments};
 
-/// What a person knows of the ledger from another place.
+/// The facts about the ledger that a person has from another place.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// An earlier head.

@@ -155,7 +155,7 @@ impl Add {
     }
 }
 
-/// What to do with the definitions.
+/// The treatment of the definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
     /// Accept them.

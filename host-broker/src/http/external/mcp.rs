@@ -245,7 +245,7 @@ fn progress_token(context: &RequestContext<RoleServer>) -> Option<ProgressToken>
     context.meta.get_progress_token()
 }
 
-/// Whose request it is, which was found out before it came here.
+/// The sender of the request, as found before it came here.
 fn visitor(context: &RequestContext<RoleServer>) -> Result<Visitor, ErrorData> {
     let parts = context.extensions.get::<Parts>();
     let visitor = parts.and_then(|parts| parts.extensions.get::<Visitor>()).cloned();

@@ -93,7 +93,7 @@ fn seen(text: &str) -> Markup {
     apart(&visible(text))
 }
 
-/// Who answered, without the word that the ledger puts before persons.
+/// The person who answered, without the word that the ledger puts before persons.
 fn by(caller: &str) -> Markup {
     seen(caller.strip_prefix("person:").unwrap_or(caller))
 }

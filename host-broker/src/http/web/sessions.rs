@@ -1,4 +1,4 @@
-//! Who is signed in: twelve hours at most, and an hour without a page.
+//! The people who are signed in: twelve hours at most, and an hour without a page.
 
 use shared::Timestamp;
 use shared::digest::Digest;
@@ -25,7 +25,7 @@ pub enum Use {
 /// A person who is signed in.
 #[derive(Debug, Clone)]
 pub struct Visitor {
-    /// Who.
+    /// The person.
     pub person: String,
     /// The value that each form of this session must carry.
     pub form: String,

@@ -93,7 +93,7 @@ pub enum Admission {
     TooMany(u64),
 }
 
-/// Who is let in.
+/// The sign-in.
 pub struct Entrance {
     address: Address,
     clock: Arc<dyn Clock>,
@@ -148,7 +148,7 @@ impl Entrance {
         Ok(Link { url, expires_at })
     }
 
-    /// Whose link this is, which stays good.
+    /// The owner of this link, which stays good.
     pub fn whose(&self, link: &str) -> Option<String> {
         let (digest, now) = (Digest::of(link.as_bytes()), self.clock.now());
         let state = self.state();
@@ -201,7 +201,7 @@ impl Entrance {
         !self.tokens.is_empty()
     }
 
-    /// Who has this cookie.
+    /// The person with this cookie.
     pub fn visitor(&self, cookie: &str, how: Use) -> Option<Visitor> {
         let now = self.clock.now();
         self.state().sessions.visitor(cookie, how, now)

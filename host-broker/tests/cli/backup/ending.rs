@@ -1,4 +1,4 @@
-//! What a restored broker no longer permits, and backups and restores that end too early.
+//! The actions that a restored broker no longer permits, and backups and restores that end too early.
 
 use super::{Elsewhere, back_up, query, restored};
 use crate::cli::world::{World, start, wait_for};

@@ -112,7 +112,7 @@ fn a_home_is_made_only_where_nothing_is() {
     std::fs::write(&file, "mine").unwrap();
     world.run(&["--home", file.to_str().unwrap(), "restore", &backup]).fails(4, &["/file"]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
-    // What an interrupted restore has left is no home.
+    // The remains of an interrupted restore are no home.
     let new = World::empty();
     std::fs::create_dir_all(new.home.join("restore.partial")).unwrap();
     new.run(&["restore", &backup]).fails(2, &["is not empty"]);

@@ -1,4 +1,4 @@
-//! What Ash and its bridge for Google have said to each other, had again: the bridge answers what it was recorded to answer, and
+//! A replay of the messages between Ash and its bridge for Google: the bridge gives its recorded answers, and
 //! only to requests that have the very members of the recorded ones.
 
 use super::{answer, approval_request, auth, poll};
@@ -60,7 +60,7 @@ fn the_exchanges_of_the_source_are_had_again() {
     assert_eq!(poll(&developer, &ann, &flow)["data"]["account_ref"], "work");
     let flow = begin();
     assert_eq!(code(&complete(&flow)), "capability_auth_flow_invalid");
-    // What it gives, and what it has for somebody whose account is not linked.
+    // Its answer, and its answer for a person whose account is not linked.
     let given = developer.ask(call("gog.email", "list_messages", &json!({ "limit": 1 }), &ann));
     assert_eq!((code(&given), &given["data"]), ("executed", &result(5)["output"]), "{given}");
     let none = developer.ask(call("gog.email", "list_messages", &json!({}), &ann));

@@ -106,7 +106,7 @@ fn every_misbehaviour_of_a_bridge_has_its_reason_code() {
         let read = developer.ask(call("odd.thing", "read", &json!({ "mode": mode }), &ann));
         assert_eq!(code(&read), expected, "{mode}: {read}");
         assert!(!read.to_string().contains("previous instructions"), "{mode}: {read}");
-        // Whoever was started and did not say no may have done it.
+        // A bridge that was started and did not say no may have done it.
         let write = developer.ask(call("odd.thing", "write", &json!({ "mode": mode }), &ann));
         let expected = match (mode, expected) {
             // Its result is withheld; that it happened is not.
@@ -124,7 +124,7 @@ fn every_misbehaviour_of_a_bridge_has_its_reason_code() {
     let typed = |mode: &str| developer.ask(call("odd.thing", "typed", &json!({ "mode": mode }), &ann));
     assert_eq!(typed("number")["data"], json!({ "n": 7 }));
     assert_eq!(code(&typed("text")), "capability_invalid_output", "it is not what it has promised");
-    // What it was given comes back to nobody: not its secret, and not the token that was made for it.
+    // The input of the bridge comes back to nobody: not its secret, and not the token that was made for it.
     let read = |mode: &str| developer.ask(call("odd.thing", "read", &json!({ "mode": mode }), &ann));
     for mode in ["own_secret", "token_back", "secret_complaint"] {
         let reply = read(mode);
@@ -161,7 +161,7 @@ fn leaves_nothing_behind(more: &str) {
     let hangs = developer.ask(hang());
     assert_eq!(code(&hangs), "provider_timeout", "{hangs}");
     until("its end", || (!runs(&seconds)).then_some(()));
-    // Whoever waits for a few milliseconds has it ended while its room is being made.
+    // A wait of a few milliseconds ends it while its sandbox is being made.
     let state = world.home().join("state/odd");
     let state = state.to_str().unwrap().to_owned();
     for timeout in 1..60 {

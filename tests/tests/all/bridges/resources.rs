@@ -22,7 +22,7 @@ fn limited() -> Option<(World, Group, String)> {
     Some((world, developer, ann))
 }
 
-/// Whoever asks for something else is answered.
+/// Other requests are answered.
 fn others_are_served(developer: &Group) {
     let reply = developer.call("echo", json!({ "text": "hello" }));
     assert_eq!(code(&reply), "executed", "{reply}");
@@ -52,7 +52,7 @@ fn a_bridge_that_is_ended_by_a_limit_is_a_fault_that_names_the_limit() {
         let read = developer.ask(call("odd.thing", "read", &json!({ "mode": mode }), &ann));
         assert_eq!(code(&read), "capability_backend_unavailable", "{mode}: {read}");
         assert!(error(&read).contains(names), "{mode}: {read}");
-        // What it has done by then nobody knows.
+        // The effect until then is unknown.
         let write = developer.ask(call("odd.thing", "write", &json!({ "mode": mode }), &ann));
         assert_eq!(code(&write), "outcome_unknown", "{mode}: {write}");
         others_are_served(&developer);

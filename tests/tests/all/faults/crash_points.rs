@@ -18,7 +18,7 @@ const ROUNDS: usize = 5;
 /// A read whose executions are counted.
 const PEEK: &str = "[actions.peek]\nlevel = 1\nappend_to = \"peek.log\"\nexposes = []\n";
 
-/// What is asked for again and again, each time with a death somewhere else in it.
+/// A request that is sent again and again, each time with a death somewhere else in it.
 struct Verb {
     group: &'static str,
     document: Value,
@@ -53,7 +53,7 @@ impl Crashes {
         self.replies.push((id.to_owned(), reply));
     }
 
-    /// What a daemon that has just started does for one request.
+    /// The steps of a daemon that has just started, for one request.
     fn rehearse(&mut self) -> Vec<Point> {
         self.world.kill();
         self.world.start_process();

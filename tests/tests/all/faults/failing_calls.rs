@@ -58,7 +58,7 @@ impl Failing {
         let strace = Strace::attach(&all, &["-f", "-y", "-e", &trace], &log);
         let reply = self.group.call("charge", json!({}));
         assert_eq!(code(&reply), "executed");
-        // What wakes a thread is no file, and never fails.
+        // The descriptor that wakes a thread is no file, and never fails.
         let is_a_file = |(_, arguments): &(Point, String)| !arguments.contains("anon_inode");
         points(&strace.detach(), &threads).into_iter().filter(is_a_file).collect()
     }
@@ -114,7 +114,7 @@ fn every_call_fails_with(error: &str, lasting: Lasting) {
     let chosen = sampled(all, SAMPLED);
     let struck = chosen.iter().filter(|(point, _)| failing.fail_at(point, error, lasting)).count();
     assert!(struck * 10 >= chosen.len() * 7, "only {struck} faults at {} points", chosen.len());
-    // Whoever got no reply asks what became of it; whatever a failing call has lost is found by the next listing.
+    // A client without a reply asks for the result; the next listing finds everything that a failing call has lost.
     for id in std::mem::take(&mut failing.late) {
         let reply = until("an answer", || {
             let told = failing.group.ask(json!({ "type": "ext_result", "of": id }));

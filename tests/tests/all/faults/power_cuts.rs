@@ -36,7 +36,7 @@ impl Watch {
         let trace = world.outside().join("recording");
         let all: Vec<Pid> = vec![world.pid()];
         let strace = Strace::attach(&all, &[&ARGUMENTS, faults].concat(), &trace);
-        // What the kernel shows: all of it was acknowledged before, or is written in the recording as well.
+        // The files as the kernel shows them: all was acknowledged before, or is in the recording as well.
         let before = FILES.iter().map(|name| std::fs::read(world.path(name)).unwrap()).collect();
         Self { world, strace, trace, before }
     }
@@ -85,7 +85,7 @@ fn record(faults: &[&str], rounds: usize) -> Session {
 }
 
 impl Session {
-    /// What was known when the power was cut, and what is left.
+    /// The facts that were known when the power was cut, and those that are left.
     fn history(&self, cut: usize) -> History {
         let was_handed = |id: &str| self.recording.handed.iter().any(|(at, name)| *at < cut && name == id);
         let replies = self.replies.iter().filter(|(id, _)| was_handed(id)).cloned().collect();
@@ -104,7 +104,7 @@ impl Session {
         let mut history = self.history(cut);
         history.rows = evidence::rows(home);
         let mut faults = history.faults();
-        // What was under way is closed by the next start.
+        // Calls that were under way are closed by the next start.
         faults.retain(|fault| !matches!(fault, Fault::Open { .. }));
         faults
     }
@@ -150,7 +150,7 @@ fn after_a_power_cut_at_any_moment_everything_acknowledged_is_there_and_the_rest
     }
 }
 
-/// What a kernel does after a failed sync: it forgets what it could not write, and the next sync succeeds.
+/// The behaviour of a kernel after a failed sync: it forgets the unwritten pages, and the next sync succeeds.
 fn failing(nth: usize) -> String {
     format!("inject=fdatasync,fsync:error=EIO:when={nth}")
 }

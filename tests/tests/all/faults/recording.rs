@@ -1,4 +1,4 @@
-//! What a process has asked of its disk, and what a disk whose power is cut may have done of it.
+//! The requests of a process to its disk, and the effects that a disk may keep when its power is cut.
 //!
 //! A file holds for certain what was written before a sync began that has succeeded. Of the rest any part may be
 //! there: a beginning, a selection, half a page. What a sync has failed on may never be there: the kernel has
@@ -11,7 +11,7 @@ use tests::fakes::CountedRandom;
 pub(super) const FILES: [&str; 2] = ["ledger.db", "ledger.db-wal"];
 /// Where effects are counted.
 const COUNTED: [&str; 2] = ["/charge.log", "/lossy.log"];
-/// What `strace` must be told so that a trace can be read here.
+/// The arguments of `strace` for a trace that can be read here.
 pub(super) const ARGUMENTS: [&str; 7] = [
     "-f",
     "-y",
@@ -54,7 +54,7 @@ struct Sync {
     succeeded: bool,
 }
 
-/// What became of the writes that nothing makes certain.
+/// The fate of the writes that nothing makes certain.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Luck {
     /// None of them.
@@ -113,7 +113,7 @@ impl Recording {
             }
             other => panic!("{other} writes to {path}"),
         };
-        // What failed has written nothing.
+        // A failed call has written nothing.
         if !text.contains(" = -1 ") {
             self.writes.push(Write { file, begun, ended, what });
         }
@@ -131,7 +131,7 @@ impl Recording {
         moments
     }
 
-    /// What the files hold after the power was cut at that moment.
+    /// The content of the files after the power was cut at that moment.
     pub(super) fn files_after(&self, cut: usize, luck: Luck, ids: &CountedRandom) -> Vec<Vec<u8>> {
         let begun: Vec<&Write> = self.writes.iter().filter(|write| write.begun < cut).collect();
         let uncertain = begun.iter().filter(|write| !self.is_certain(write, cut)).count();
@@ -202,7 +202,7 @@ fn calls(trace: &str) -> Vec<(usize, usize, String)> {
             calls.push((n, n, text.to_owned()));
         }
     }
-    // What was not over when the trace ended never was.
+    // A call that had not ended when the trace ended never did.
     calls.extend(unfinished.into_values().map(|(begun, text)| (begun, usize::MAX, text)));
     calls.sort_by_key(|(begun, ..)| *begun);
     calls

@@ -1,4 +1,4 @@
-//! What goes wrong around proposals: late, cancelled, tightened, taken back, too much.
+//! Bad days of proposals: late, cancelled, tightened, taken back, too much.
 
 use super::{answer, apply, approval_request, builder, call, document, give, propose, read, workspace, world, write};
 use serde_json::{Value, json};

@@ -136,7 +136,7 @@ fn every_surface_gives_the_same() {
             json!({ "type": "flow_external_grant_mint", "flow_id": "flow_daily", "flow_version": "1.0.0",
                     "requested_tools": ["never_allowed"] }),
         ]);
-        // What was proposed first is what is proposed for all of them.
+        // The first proposal is the proposal for all of them.
         main.call("flow_propose", bundle("2.0.0", "Note it.", &[]));
         for request in &all {
             let by_hand = flow(&world, request);
@@ -199,7 +199,7 @@ fn a_token_reaches_what_it_says_and_nothing_else() {
         let mut reached = reached.to_vec();
         reached.sort();
         assert_eq!(tools, reached);
-        // What is others' is not theirs: what external agents call, what people answer, and what channels hand in.
+        // Commands of others are not theirs: calls of external agents, answers of people, and messages of channels.
         let invoke = operator.say("POST", "/api/v1/flows/external-tools/note/invoke", &[], "{}");
         assert_eq!((invoke.0, code(&invoke.1)), (403, "FLOW_EXTERNAL_GRANT_DENIED"));
         let result = operator.say("GET", "/api/v1/flows/external-calls/out-1", &[], "");
@@ -361,7 +361,7 @@ fn external_grants_of_a_token_end_with_it_and_it_cannot_end_approved_flows() {
     assert_eq!(theirs.invoke("note", &json!({})).0, 200);
     let (status, refused) = operator.ask(&version("flow_deprecate", "1.0.0"));
     assert_eq!((status, code(&refused)), (403, "guardrail"), "{refused}");
-    // What a person has proposed is not its own, either.
+    // A proposal of a person is not its own, either.
     flow(&world, &with("flow_propose", &bundle("2.0.0", "Note it well.", &[])));
     assert_eq!(code(&operator.ask(&version("flow_deprecate", "2.0.0")).1), "guardrail");
     assert_eq!(code(&operator.ask(&with("flow_propose", &bundle("2.0.0", "Note nothing.", &[]))).1), "guardrail");
@@ -442,7 +442,7 @@ fn requests_of_operators_are_parsed_strictly() {
     assert_eq!(operator.say("PUT", "/api/v1/flows", &[], "{}").0, 405);
     let bare = operator.visitor.say(&operator.visitor.request("GET", "/api/v1/flows", &[], ""));
     assert_eq!((bare.status, bare.header("www-authenticate")), (401, Some("Bearer")));
-    // Whoever asks faster than rows are to be written is told to wait; another one is not.
+    // An operator that asks faster than rows are to be written is told to wait; another one is not.
     let slowed = (0..300).map(|_| operator.ask(&json!({ "type": "flow_list" })).0).find(|status| *status == 429);
     assert_eq!(slowed, Some(429));
     let other = Operator::with(&mut world, &["--scopes", ALL]);

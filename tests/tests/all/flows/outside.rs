@@ -236,7 +236,7 @@ fn an_access_ends_with_time_with_a_word_and_with_the_version() {
     assert_eq!(last.no("note"), "FLOW_EXTERNAL_GRANT_FLOW_MISMATCH");
     flow(&world, &version("flow_deprecate", "1.1.0"));
     assert_eq!(last.no("note"), "FLOW_EXTERNAL_GRANT_DENIED");
-    // What is over goes after a day, and then it never was.
+    // An ended access is forgotten after a day, and then it never was.
     world.clock.advance(Duration::from_hours(26));
     let main = world.group("main");
     until("it is forgotten", || {
@@ -613,7 +613,7 @@ fn a_yes_is_to_what_was_shown_whatever_the_tool_is_by_then() {
     let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
     let charge = "provider = \"demo\"\naction = \"charge\"\nopen = [\"n\", \"ms\"]";
     for (now, code_then) in [
-        // What was given is fixed, and otherwise; is closed; and the tool is another action; or none.
+        // A fixed parameter is given, or a closed one; or the tool is another action, or none.
         (charge.replace("\"n\", ", "") + "\nparams = { n = 4 }", "approval_required"),
         (charge.replace("\"n\", ", ""), "approval_required"),
         (charge.to_owned() + "\nparams = { to = \"them\" }", "approval_required"),

@@ -20,7 +20,7 @@ fn from_the_guide() -> String {
     block.replace("127.0.0.1:7420", "127.0.0.1:0")
 }
 
-/// What a command of the command line says, for programs.
+/// The output of a command, for programs.
 fn told(world: &World, arguments: &[&str]) -> Value {
     let output = world.cli(&[&["--json"], arguments].concat());
     assert!(output.status.success(), "{arguments:?}: {}", said(&output));
@@ -117,7 +117,7 @@ fn a_bundle_has_all_of_the_flow_and_what_is_imported_has_nobodys_access() {
     let listed =
         world.command(json!({ "type": "flow", "vault": "other", "request": { "type": "flow_external_grant_list" } }));
     assert_eq!(listed["data"]["grants"], json!([]), "{listed}");
-    // What is listed of an access is what it was given with, before and after its end, and never its bearer.
+    // The list shows the terms of an access, before and after its end, and never its bearer.
     let listed = || {
         let all = flow(&world, &json!({ "type": "flow_external_grant_list", "flow_id": "flow_daily" }));
         all["data"]["grants"][0].clone()

@@ -130,7 +130,7 @@ fn a_password_is_tried_when_it_is_linked_and_a_refused_one_is_marked() {
     let list = || developer.ask(on_behalf("list_messages", &json!({}), &ann));
     assert_eq!(code(&list()), "capability_auth_required");
     assert!(accounts(&world)[0]["refused_at"].is_string());
-    // What the operator sees, the agent does not.
+    // The operator sees the reason, the agent does not.
     let listed = developer.ask(json!({ "type": "ext_capabilities", "context_token": ann }));
     assert!(!listed.to_string().contains("refused_at"), "{listed}");
     // A server that is down refuses nothing, and a success clears the mark.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use tests::group::{code, error};
 use tests::mail_servers::PASSWORD;
 
-/// What a scripted server does with a line from the broker.
+/// The reaction of a scripted server to a line from the broker.
 type Answer = fn(&str, &mut TcpStream, &Seen) -> Next;
 
 enum Next {
@@ -19,7 +19,7 @@ enum Next {
     Ends,
 }
 
-/// What the broker has sent.
+/// The lines that the broker has sent.
 #[derive(Default)]
 struct Seen {
     lines: Mutex<Vec<String>>,

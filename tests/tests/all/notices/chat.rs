@@ -50,7 +50,7 @@ fn chat_answers_of_unknown_or_unauthorized_people_change_nothing_and_are_recorde
         let body: Value = serde_json::from_str(&rows[before].body).unwrap();
         assert_eq!((&body["from"], &body["channel"]), (&json!(from), &json!("chat")));
     }
-    // What is no answer is answered with what to write, and is nobody's evidence.
+    // A text that is no answer is answered with the right form, and is nobody's evidence.
     let before = world.rows().len();
     for (from, text) in [
         ("telegram:12345", "ok".to_owned()),

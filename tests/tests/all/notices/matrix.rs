@@ -18,7 +18,7 @@ fn in_room(server: &MatrixServer, token: &str, room: &str, more: &str) -> World 
     })
 }
 
-/// What the broker says of the channel.
+/// The fault of the channel, as the broker reports it.
 fn fault(world: &World) -> Value {
     world.command(json!({ "type": "hello" }))["data"]["receiving"]["room"].clone()
 }

@@ -37,7 +37,7 @@ fn change(developer: &Group, what: &str) {
     assert_eq!(code(&changed), "executed", "{changed}");
 }
 
-/// What the ledger notes under this key, oldest first.
+/// The notes of the ledger under this key, oldest first.
 fn noted(world: &World, key: &str) -> Vec<Value> {
     let bodies = world.rows().into_iter().filter_map(|row| serde_json::from_str::<Value>(&row.body).ok());
     bodies.filter(|body| body.get(key).is_some()).collect()
@@ -122,13 +122,13 @@ fn after_a_no_nobody_is_asked_the_same_again_and_what_is_taken_back_is_asked_no_
     let Some((world, developer)) = odd() else { return };
     change(&developer, "description");
     let approval_request = asked(&world);
-    // What the server does not say any more cannot be agreed to.
+    // A definition that the server no longer has cannot be approved.
     change(&developer, "back");
     became(&world, "cancelled");
     let late = world.command(json!({ "type": "answer", "code": approval_request, "yes": true, "reason": null }));
     assert!(error(&late).contains("too late"), "{late}");
     assert_eq!(code(&developer.ask(write("count"))), "executed");
-    // Whoever changes all the time asks nobody to death.
+    // A server that changes all the time makes no endless requests.
     let approval_requests = || world.query("SELECT became FROM approvals WHERE kind = 'definition'").len();
     see_it_changed(&world, &developer);
     assert_eq!(approval_requests(), 1);
@@ -151,7 +151,7 @@ fn see_it_changed(world: &World, developer: &Group) {
     change(developer, "description");
     let before = world.rows().len();
     assert_eq!(code(&developer.ask(write("count"))), "definition_changed");
-    // What was seen is handled before what comes after it.
+    // Earlier changes are handled before later ones.
     until("it is noted", || (noted(world, "redefined").last()?["withdrawn"]["write"].is_string()).then_some(()));
     assert!(world.rows().len() > before);
 }
@@ -227,7 +227,7 @@ fn a_tool_that_is_new_is_offered_once_it_is_accepted_and_granted() {
     change(&developer, "for_good");
     let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
     asked(&world);
-    // What the configuration says now the running daemon does not know, and the question is about the rest.
+    // The running daemon does not know the new configuration, and the question is about the rest.
     world.rewrite("broker.toml", &config.replace("write = {", "page = { level = 1, exposes = [] }\nwrite = {"));
     world.restart();
     let grant = json!({ "type": "grant", "group_folder": "developer", "provider": "odd", "access_level": 2 });

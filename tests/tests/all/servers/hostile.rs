@@ -40,7 +40,7 @@ fn every_misbehaviour_of_a_server_has_its_reason_code() {
             assert!(!reply.to_string().contains("previous instructions"), "{mode}: {reply}");
         }
         if ["flood", "die", "pings"].contains(&mode) {
-            // What has ended twice is left alone for a while.
+            // A server that has ended twice is left alone for a while.
             world.restart();
         }
     }
@@ -58,7 +58,7 @@ fn a_write_whose_answer_is_lost_is_not_sent_again() {
     assert_eq!(pid(&developer.ask(read("pid"))), first, "it is kept");
     let dies = || with(write("die"), "idempotency_key", "once");
     assert_eq!(code(&developer.ask(dies())), "outcome_unknown");
-    // Whoever asks again under the same key is told the same; the server has been started anew and is not asked.
+    // A caller that asks again under the same key is told the same; the server was restarted and is not asked.
     assert_eq!(code(&developer.ask(dies())), "outcome_unknown");
     assert_eq!(text(&developer.ask(read("writes"))), "1");
     world.settle();

@@ -161,7 +161,7 @@ fn a_server_is_called_with_the_account_of_the_person_behind_the_call() {
     }
     let note = |token: &str| stage.developer.ask(on_behalf("team.tasks", "note", &json!({ "text": "a" }), token));
     assert_eq!((code(&note(&ann)), code(&note(&bob))), ("executed", "executed"));
-    // What the server says of its token nobody hears.
+    // The server's text about its token reaches nobody.
     let leaked = stage.developer.ask(on_behalf("team.tasks", "leak", &json!({}), &ann));
     assert!(!leaked.to_string().contains("at-") && leaked.to_string().contains("<redacted"), "{leaked}");
     // A code is good for one flow, and for whoever began it.
@@ -204,7 +204,7 @@ fn a_token_that_is_about_to_end_is_renewed_once_for_all_who_wait() {
         assert_eq!(person(&stage.developer.reply(&id)), "ann");
     }
     assert_eq!(stage.renewed(), 2, "one for all four");
-    // Whoever gives up in the middle of it takes nothing from the others: no server gives a second chance here.
+    // A caller that gives up in the middle of it takes nothing from the others: no server gives a second chance here.
     stage.control("fault", &json!({ "what": "token-slow", "seconds": 2 }));
     let gives_up = stage.developer.ask(with(whoami(&ann), "timeout_ms", 700));
     assert_ne!(code(&gives_up), "executed", "{gives_up}");

@@ -123,7 +123,7 @@ fn a_token_is_shown_to_the_server_and_to_nobody_else() {
     let looks = world.rows().into_iter().filter(|row| row.action.as_deref() == Some("tools.list"));
     let looks: Vec<String> = looks.map(|row| row.kind).collect();
     assert_eq!(looks, ["intended", "succeeded"].repeat(3), "two to accept it, and this one");
-    // What is stopped is not looked at either.
+    // A stopped server is not looked at either.
     assert!(world.cli(&["kill", "provider", "far"]).status.success());
     let stopped = world.cli(&["provider", "accept", "far"]);
     assert!(said(&stopped).contains("a kill switch stops it"), "{}", said(&stopped));

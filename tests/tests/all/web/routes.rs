@@ -10,7 +10,7 @@ use tests::group::code;
 use tests::visitor::{Page, Visitor, form, reference};
 use tests::world::CONFIG;
 
-/// What a route gives to a person who is not signed in.
+/// The response of a route to a person who is not signed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stranger {
     /// No content: the page of the sign-in, or its words.

@@ -1,4 +1,4 @@
-//! What a person is told: what tells questions apart, what is hidden, what changes, what came of an answer.
+//! The pages for a person: differences between requests, hidden text, changes, and results of an answer.
 
 use super::{ask, builder, world};
 use serde_json::{Value, json};

@@ -15,7 +15,7 @@ const PARTS: [(&str, &str); 11] = [
     ("misspelt", "(?:instuctions?|intructions?|instrucions?|instrcutions?|instructons?|promts?)"),
     ("instructions", "(?:instructions?|directions?|directives?|<misspelt>)"),
     ("rules", "(?:<instructions>|prompts?|guidelines|rules|orders|commands|tasks|assignments?|programming|training)"),
-    // What an agent has got, and a reader of documentation has not.
+    // Objects that an agent has got, and a reader of documentation has not.
     (
         "received",
         "(?:(?:that |which )?(?:you|u) (?:(?:have |had )?(?:got|get|received|learned|learnt|know|knew|memori[sz]ed)|\

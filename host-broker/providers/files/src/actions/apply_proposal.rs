@@ -34,7 +34,7 @@ impl ApplyProposal {
     }
 }
 
-/// What was changed.
+/// The changes that were made.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Changed {
     /// The path that the proposal goes by.

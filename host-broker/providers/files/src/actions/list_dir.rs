@@ -31,7 +31,7 @@ pub(super) struct ListDir {
     limit: Option<usize>,
 }
 
-/// What is in the directory.
+/// The entries of the directory.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Directory {
     entries: Vec<Entry>,

@@ -47,7 +47,7 @@ enum Encoding {
     Base64,
 }
 
-/// What was read.
+/// The part of the file that was read.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Read {
     content: String,

@@ -18,7 +18,7 @@ pub(super) struct WithdrawProposal {
     hitl_id: ProposalId,
 }
 
-/// What became of it.
+/// The result of the withdrawal.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Withdrawn {
     hitl_id: String,

@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) struct WriteFile {
     /// The file, relative to the workspace.
     path: String,
-    /// What it is to contain.
+    /// The new content.
     content: String,
 }
 

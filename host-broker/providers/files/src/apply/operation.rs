@@ -16,7 +16,7 @@ pub(super) struct Operation {
     pub(super) spare: String,
     pub(super) before: Option<FileState>,
     pub(super) after: Option<FileState>,
-    /// Whose the file is.
+    /// The owner of the file.
     pub(super) owner: Option<(u32, u32)>,
 }
 

@@ -141,7 +141,7 @@ impl Folder {
         fs::fsync(&file).map_err(FileError::at(Step::Sync))
     }
 
-    /// Who owns the file of that name, if there is one.
+    /// The owner of the file of that name, if there is one.
     pub(crate) fn owner_of(&self, name: &str) -> Option<(u32, u32)> {
         let stat = fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some((stat.st_uid, stat.st_gid))

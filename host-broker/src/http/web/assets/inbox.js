@@ -46,7 +46,7 @@
   // The page of an answer comes only once its outcome is known: loading this one anew would lose it.
   addEventListener("submit", () => { leaving = true; });
   const regions = () => [...live.querySelectorAll(".scroll")];
-  // What has not changed stays: a press that has begun on a button is not lost, and neither is a selection.
+  // Unchanged parts stay: a press that has begun on a button is not lost, and neither is a selection.
   const put = (into, parts) => {
     const old = [...into.childNodes];
     parts.forEach((part, place) => {
@@ -65,7 +65,7 @@
     try {
       const reply = await fetch(live.dataset.fragment, { redirect: "error" });
       if (reply.status === 401 && live.dataset.stays === undefined) return location.reload();
-      // What the page shows may be old.
+      // The content of the page may be old.
       if (!reply.ok) { lost.hidden = leaving; return; }
       const made = new DOMParser().parseFromString(await reply.text(), "text/html");
       const wasOpen = isOpen();

@@ -11,7 +11,7 @@ pub(super) fn tables(schema: &Value) -> String {
     text
 }
 
-/// What a schema refers to, without `null`.
+/// The target of a schema's reference, without `null`.
 fn resolved<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
     loop {
         let inner = if let Some(place) = schema["$ref"].as_str() {

@@ -10,7 +10,7 @@ use tests::world::CONFIG;
 use tests::{World, until};
 
 const HELLO: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}"#;
-/// What every message to `/mcp` says that it takes.
+/// The header that every message to `/mcp` has.
 const ACCEPT: (&str, &str) = ("Accept", "application/json, text/event-stream");
 
 fn post(agent: &Agent, headers: &[(&str, &str)], body: &str) -> Page {
@@ -132,12 +132,12 @@ fn approved_calls_are_collected_only_by_the_external_agent_that_asked() {
     answer(&world, &approval_request(&world), false);
     let refused = collect(&agent, &of);
     assert_eq!((&refused["isError"], &refused["structuredContent"]["code"]), (&json!(true), &json!("approval_denied")));
-    // What does not fit is a result that a model can read.
+    // A call that does not fit has a result that a model can read.
     for arguments in [json!({}), json!({ "of": "../x" }), json!({ "of": of, "timeout_ms": 1 })] {
         let fault = call(&agent, "ext_result", &arguments)["result"].clone();
         assert_eq!(fault["structuredContent"]["code"], "invalid_params", "{fault}");
     }
-    // Whose access is over collects nothing any more.
+    // An agent whose access has ended collects nothing.
     flow(&world, &json!({ "type": "flow_external_grant_revoke", "grant_id": agent.grant }));
     for name in ["ext_result", "ext_cancel"] {
         let ended = call(&agent, name, &json!({ "of": of }))["result"].clone();

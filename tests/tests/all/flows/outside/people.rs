@@ -109,7 +109,7 @@ fn an_access_ends_when_the_person_whose_right_it_rests_on_no_longer_administers(
             assert_eq!(output.matches(&why).count(), lines, "{command:?}: {output}");
         }
     }
-    // Whoever administers once more is believed once more.
+    // A person who administers again is believed again.
     world.rewrite("broker.toml", &config);
     world.restart();
     assert_eq!(again(&own, &world).invoke("note", &json!({ "text": "at last" })).0, 200);

@@ -1,4 +1,4 @@
-//! What the accesses of one agent share, and what all that one issuer has given share.
+//! The limits that the accesses of one agent share, and those that all accesses of one issuer share.
 
 use super::*;
 

@@ -196,7 +196,7 @@ fn a_directory_that_turns_into_a_link_and_back_leads_nowhere() {
     let races = if long() { 3_000 } else { 100 };
     let home = Home::new();
     let root = home.root();
-    // Whatever is exchanged under the same name: a directory and a link to the outside.
+    // The exchange under the same name: a directory and a link to the outside.
     symlink("../outside", root.join("link")).unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
