@@ -18,13 +18,13 @@ pub use listening::listen;
 pub use process::ProcessRequest;
 
 use crate::assembly::ruleset::RulesetBuilder;
-use crate::daemon::Exchange;
+use crate::daemon::RulesetReload;
 use crate::daemon::{EventSender, Message};
 use crate::fleet_commands::{AllHostsRequest, FleetRequest, OtherHosts, unknown_host};
 use crate::fleet_policy::UsedPolicy;
 use crate::host::StartError;
 use crate::host::reload::Reload;
-use crate::http::web::sign_in::Entrance;
+use crate::http::web::sign_in::WebSignIn;
 use crate::mailboxes::Mailboxes;
 use crate::receivers::ReceiverFaults;
 use crate::sinks::SinkStates;
@@ -185,7 +185,7 @@ pub struct CommandDispatcher {
     /// The daemon's own user.
     pub uid: u32,
     /// The sign-in of the inbox, if it is served.
-    pub inbox: Option<Arc<Entrance>>,
+    pub inbox: Option<Arc<WebSignIn>>,
     /// Where browsers bring persons back to, if they do.
     pub callback: Option<String>,
     /// Where the metrics are served, if they are.
@@ -449,7 +449,7 @@ async fn answer_process(
         }
         ProcessRequest::Exchange { provider, digest } => {
             let (answer, exchanged) = oneshot::channel();
-            reports.send(Message::Accepted(Exchange::of_home(provider, digest, answer)));
+            reports.send(Message::Accepted(RulesetReload::of_home(provider, digest, answer)));
             exchanged.await.unwrap_or_else(|_gone| fault("the daemon stops"))
         }
         ProcessRequest::Stop => {

@@ -53,7 +53,7 @@ use kernel::run_handle::RunHandle;
 use kernel::{Batch, Committed, Held, Intended, Ledger, SyncedRows};
 pub use messages::{Checked, EventSender, Invocation, Message, OAuthCallback, Resumed, VerificationAnswer};
 use model::{Caller, Clock};
-pub use ruleset_reload::Exchange;
+pub use ruleset_reload::RulesetReload;
 use store::ledger::health::{Health, Verification};
 use store::ledger::verification;
 use store::state::approvals;
@@ -62,7 +62,7 @@ use store::state::proposals;
 use asked::Asker;
 use notices::Notices;
 use rotating::Rotation;
-use ruleset_reload::Exchanges;
+use ruleset_reload::RulesetReloads;
 use shared::reply::Progress;
 use shared::{Group, RequestId, Timestamp, limits};
 use std::collections::{BTreeMap, VecDeque};
@@ -168,7 +168,7 @@ struct Loop {
     // The receivers of answers from chats. They end with the loop.
     receiving: JoinSet<()>,
     // The accepted definitions that are not in force yet.
-    exchanges: Exchanges,
+    reloads: RulesetReloads,
     // The rows that move out of the ledger.
     rotation: Rotation,
     // The verification of all rows, until it is over.
@@ -184,7 +184,7 @@ struct Loop {
     unsettled: Vec<Event>,
     delivered: i64,
     expiry: Option<Timestamp>,
-    beaten: Instant,
+    last_heartbeat: Instant,
     ticked: Instant,
     checkpointed: Instant,
     // Effects that have started and not reported.
@@ -226,7 +226,7 @@ impl Daemon {
             lapses: Lapses { next: None, is_stale: true },
             notices: Notices::default(),
             receiving: JoinSet::new(),
-            exchanges: Exchanges::default(),
+            reloads: RulesetReloads::default(),
             rotation: Rotation::default(),
             verification: None,
             verified_at: None,
@@ -235,7 +235,7 @@ impl Daemon {
             unsettled: Vec::new(),
             delivered: 0,
             expiry: None,
-            beaten: now,
+            last_heartbeat: now,
             ticked: now,
             checkpointed: now,
             running: 0,
@@ -280,8 +280,8 @@ impl Daemon {
         state.handle(vec![Event::Ticked { delivered }, Event::Stopping]);
         state.write_checkpoint();
         state.note_synced();
-        let (head, tally) = (state.daemon.ledger.head(), state.daemon.ledger.tally());
-        tracing::info!(row = head.seq, commits = tally.commits, syncs = tally.syncs, "the last row is written");
+        let (head, writes) = (state.daemon.ledger.head(), state.daemon.ledger.stats());
+        tracing::info!(row = head.seq, commits = writes.commits, syncs = writes.syncs, "the last row is written");
         (state.daemon.ledger, state.halted)
     }
 }
@@ -352,7 +352,7 @@ impl Loop {
                 }
                 Message::Happened(event) if self.stopping.is_none() => self.pending.push_back(event),
                 Message::Callback(back) if self.stopping.is_none() => self.bring_back(back),
-                Message::Accepted(exchange) if self.stopping.is_none() => self.exchange(exchange),
+                Message::Accepted(reload) if self.stopping.is_none() => self.reload_ruleset(reload),
                 Message::Superseded(is_superseded) => self.daemon.ledger.note_superseded(is_superseded),
                 Message::Invoked(invocation) if self.stopping.is_none() => {
                     let is_permitted = self.may_call(&invocation.invoked);
@@ -400,16 +400,16 @@ impl Loop {
     }
 
     fn timeout(&self) -> Duration {
-        let beat = limits::HOST_BEAT.saturating_sub(self.beaten.elapsed());
-        let tick = if self.has_ticking() { TICK.saturating_sub(self.ticked.elapsed()) } else { beat };
+        let heartbeat = limits::HOST_HEARTBEAT.saturating_sub(self.last_heartbeat.elapsed());
+        let tick = if self.has_ticking() { TICK.saturating_sub(self.ticked.elapsed()) } else { heartbeat };
         if self.stopping.is_some() {
             return Duration::from_millis(50);
         }
         let waiting = self.waiting.values().flatten().map(|(until, _)| *until);
         let asked = self.asked.values().map(|asker| asker.until);
         let first = waiting.chain(asked).chain(self.next_notice()).chain(self.held_until).min();
-        let wait = first.map_or(beat, |until| until.saturating_duration_since(Instant::now()));
-        beat.min(tick).min(wait)
+        let wait = first.map_or(heartbeat, |until| until.saturating_duration_since(Instant::now()));
+        heartbeat.min(tick).min(wait)
     }
 
     fn has_ticking(&self) -> bool {
@@ -418,22 +418,22 @@ impl Loop {
             || outbox.has_unsent()
             || !self.unsettled.is_empty()
             || !self.postponed.is_empty()
-            || self.exchanges.are_postponed()
+            || self.reloads.are_postponed()
             || self.wanted
             || self.rotation.has_deletable
-            || self.daemon.ledger.lives_on_its_reserve()
+            || self.daemon.ledger.is_using_reserve()
             || self.cannot_write()
     }
 
     /// Handles the events that only the clock brings.
     fn on_time(&mut self) {
         let now = self.daemon.clock.now();
-        if self.beaten.elapsed() >= limits::HOST_BEAT {
-            self.beaten = Instant::now();
+        if self.last_heartbeat.elapsed() >= limits::HOST_HEARTBEAT {
+            self.last_heartbeat = Instant::now();
             self.daemon.outbox.on_time();
             // A host that cannot record is not alive for those who wait.
             if self.unsettled.is_empty() {
-                self.daemon.outbox.beat();
+                self.daemon.outbox.heartbeat();
             }
         }
         if self.ticked.elapsed() >= TICK {
@@ -452,7 +452,7 @@ impl Loop {
             for key in std::mem::take(&mut self.postponed) {
                 self.readmit(&key);
             }
-            self.take_up_what_was_postponed();
+            self.retry_postponed();
             self.daemon
                 .ledger
                 .heed_space(self.daemon.broker.config().broker.free_space_mib.saturating_mul(1024 * 1024));
@@ -536,7 +536,7 @@ impl Loop {
             match resolved.continuation {
                 Continuation::Readmit => self.readmit(&resolved.key),
                 Continuation::Wake => self.wake(&resolved.key),
-                Continuation::PutInForce => self.take_up(&resolved.key.1),
+                Continuation::PutInForce => self.reload_approved(&resolved.key.1),
             }
         }
         for to_apply in follow_ups.to_apply {

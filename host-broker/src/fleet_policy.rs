@@ -9,7 +9,7 @@
 //! decision is in force. So a host that has not received the last one, or cannot use it, executes no call.
 
 use crate::assembly::fleet::FleetDatabase;
-use crate::daemon::{EventSender, Exchange, Message};
+use crate::daemon::{EventSender, Message, RulesetReload};
 use crate::fleet_commands::signed::{DocumentKind, sign, verify};
 use crate::host::{LoadedHome, StartError};
 use config::published::{BYTES_MAX, PublishedPolicy};
@@ -243,7 +243,7 @@ impl PolicyFollower {
             return Err("the database has another digest of it".to_owned());
         }
         let (answer, answered) = oneshot::channel();
-        reports.send(Message::Accepted(Exchange::of_publication(policy, answer)));
+        reports.send(Message::Accepted(RulesetReload::of_publication(policy, answer)));
         let reply = answered.await.map_err(|_gone| "the daemon stops".to_owned())?;
         let reply: Value = serde_json::from_slice(&reply).map_err(|fault| fault.to_string())?;
         match reply.get("error").and_then(Value::as_str) {

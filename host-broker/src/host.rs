@@ -446,7 +446,7 @@ impl Host {
         dispatcher.sinks = sinks.states.clone();
         let exported = monitoring.exported(&dispatcher, &mailboxes, (loaded, platform, info.started_at));
         dispatcher.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));
-        dispatcher.inbox = served.as_ref().map(|inbox| Arc::clone(&inbox.entrance));
+        dispatcher.inbox = served.as_ref().map(|inbox| Arc::clone(&inbox.sign_in));
         daemon.receiver = Some(AnswerReceiver {
             notice_sender: Arc::clone(&loaded.notice_sender),
             dispatcher: dispatcher.clone(),

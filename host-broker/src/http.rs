@@ -141,7 +141,7 @@ async fn next(
 
 async fn serve(
     stream: TcpStream,
-    (router, head_patience): (Router, Duration),
+    (router, head_timeout): (Router, Duration),
     stop: CancellationToken,
     place: OwnedSemaphorePermit,
     this: Connection,
@@ -150,7 +150,7 @@ async fn serve(
     let service = router.layer(axum::Extension(this.standing()));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(head_patience)
+        .header_read_timeout(head_timeout)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
         .serve_connection(TokioIo::new(Paced::new(stream, WRITE_TIMEOUT)), TowerToHyperService::new(service));

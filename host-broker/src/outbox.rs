@@ -233,7 +233,7 @@ impl Outbox {
     }
 
     /// Removes the progress of a call whose caller has its reply.
-    pub fn hush(&mut self, group: &Group, id: &RequestId) {
+    pub fn clear_progress(&mut self, group: &Group, id: &RequestId) {
         if self.talking.remove(&(group.clone(), id.clone()))
             && let Some(handles) = self.mailboxes.mailbox(group).and_then(|mailbox| mailbox.handles())
         {
@@ -268,7 +268,7 @@ impl Outbox {
     }
 
     /// The host is alive.
-    pub fn beat(&self) {
+    pub fn heartbeat(&self) {
         for mailbox in self.mailboxes.mailboxes() {
             let Some(handles) = mailbox.handles() else { continue };
             if let Err(error) = handles.root.touch(HOST) {

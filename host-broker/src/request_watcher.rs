@@ -217,7 +217,7 @@ impl RequestWatcher {
     }
 
     /// Parses new documents with these actions from now on, and inspects them with these filters.
-    pub fn exchange(&mut self, catalogue: Arc<Catalogue>, filters: Arc<Filters>) {
+    pub fn replace_catalogue(&mut self, catalogue: Arc<Catalogue>, filters: Arc<Filters>) {
         self.parse_context =
             Arc::new(ParseContext { catalogue, filters: Some(filters), ..ParseContext::clone(&self.parse_context) });
     }
@@ -427,7 +427,7 @@ impl RequestWatcher {
         match queue.refresh() {
             Ok(false) => {}
             Ok(true) => {
-                tracing::warn!(group = %queue.group(), "the group's directory was replaced and is opened anew");
+                tracing::warn!(group = %queue.group(), "the group's directory was replaced and is opened again");
                 events.push_back(Event::MailboxReopened(queue.group().clone()));
             }
             Err(error) => tracing::warn!(group = %queue.group(), %error, "the group's directory cannot be used"),

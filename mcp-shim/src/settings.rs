@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_is_capped_and_can_only_be_shortened() {
+    fn the_timeout_is_capped_and_can_only_be_shortened() {
         let s = |n| Duration::from_secs(n);
         let default = read(&[]).unwrap();
         assert_eq!(default.timeout(None), s(30));

@@ -24,7 +24,7 @@ pub const ONE_TIME_KEEP: Duration = Duration::from_secs(600);
 /// How long a stored reply answers a repeated request.
 pub const REPEAT_KEEP: Duration = Duration::from_secs(24 * 3600);
 /// How often the host renews the modification time of `host.json`.
-pub const HOST_BEAT: Duration = Duration::from_secs(2);
+pub const HOST_HEARTBEAT: Duration = Duration::from_secs(2);
 /// A `host.json` older than this, compared with the request just written, means that the host is down.
 pub const HOST_DEAD: Duration = Duration::from_secs(10);
 /// How long a shim waits for a reply unless told otherwise.

@@ -196,10 +196,10 @@ impl FlowsTable {
     }
 
     pub(super) fn apply(&mut self, environment: &Environment) -> Result<(), ConfigError> {
-        let outside = &mut self.external_agent;
+        let external_agent = &mut self.external_agent;
         for (name, switch) in [
-            ("FLOW_EXTERNAL_AGENT_ENABLED", &mut outside.enabled),
-            ("FLOW_HOSTED_PROJECTION_ENABLED", &mut outside.hosted_projection),
+            ("FLOW_EXTERNAL_AGENT_ENABLED", &mut external_agent.enabled),
+            ("FLOW_HOSTED_PROJECTION_ENABLED", &mut external_agent.hosted_projection),
         ] {
             let Some(text) = environment.get(name) else { continue };
             *switch = match text.trim() {
@@ -323,8 +323,8 @@ mod tests {
         ] {
             let mut table = FlowsTable::default();
             let applied = table.apply(&Environment::from([(name.to_owned(), text.to_owned())]));
-            let outside = &table.external_agent;
-            let found = applied.ok().map(|()| (outside.enabled, outside.hosted_projection));
+            let external_agent = &table.external_agent;
+            let found = applied.ok().map(|()| (external_agent.enabled, external_agent.hosted_projection));
             assert_eq!(found, switched, "{name}={text}");
         }
         // The environment switches off the external access of the file.

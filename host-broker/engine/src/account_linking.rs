@@ -429,7 +429,7 @@ fn card(call: &Call, found: &Found, replaces: bool) -> Option<Card> {
     if let Some(group) = call.header.caller.group() {
         card.say("Workspace", group.as_str());
     }
-    approval_requests::say_for_whom(&mut card, &call.header.behalf);
+    approval_requests::add_subject(&mut card, &call.header.behalf);
     card.say("Link at", call.provider.as_str());
     card.say("Account", found.account.as_str());
     card.say("Says the provider", &said(&found.shown));

@@ -12,7 +12,7 @@ mod unanswerable;
 
 pub use answering::{AnswerChannel, ApprovalAnswer, may_answer};
 pub(crate) use answering::{AnswerOutcome, Given};
-pub(crate) use call_card::{describe, say_for_whom};
+pub(crate) use call_card::{add_subject, describe};
 pub use unanswerable::{Unanswerable, Why};
 
 pub(crate) use pending_reply::{Ended, answer, behind, ended, keep, pending, said_no, still_asked, told};

@@ -152,7 +152,7 @@ impl Catalogue {
 
     /// Returns the same catalogue with these providers in place of others.
     #[must_use]
-    pub fn exchanged(&self, is_its: impl Fn(&Provider) -> bool, fresh: Self) -> Self {
+    pub fn with_replaced(&self, is_its: impl Fn(&Provider) -> bool, fresh: Self) -> Self {
         let others = self.providers.iter().filter(|(listed, _)| !is_its(listed));
         let others = others.map(|(listed, own)| (listed.clone(), own.clone()));
         Self { providers: others.chain(fresh.providers).collect() }

@@ -108,7 +108,7 @@ impl Filters {
     async fn look(&self, effect: &Effect, attempted: &Attempted, success: Success, rules: &Rules<'_>) -> Seen {
         let Success { data, mut summary, .. } = success;
         let cleaned = redacted_with(data, &mut summary, rules);
-        let mut seen = Seen { cleaned, summary, looked: None, kept_back: None };
+        let mut seen = Seen { cleaned, summary, looked: None, withheld_result: None };
         let (Effect::Run(call), Ok(data)) = (effect, &seen.cleaned.data) else { return seen.shortened() };
         let Some(operation) = call.target.operation() else { return seen.shortened() };
         let nested = call.nested.as_ref().and_then(|nested| nested.call.target.operation());
@@ -136,7 +136,7 @@ impl Filters {
                 Treatment::Annotate | Treatment::Withhold => {
                     let data = std::mem::take(data);
                     let (verdict, summary) = (looked.verdict.clone(), self.line(&seen.summary));
-                    seen.kept_back = Some(KeptBack { verdict, data, summary });
+                    seen.withheld_result = Some(WithheldResult { verdict, data, summary });
                     seen.cleaned.notices = vec![Notice::Withheld];
                 }
             }
@@ -208,7 +208,7 @@ struct Seen {
     cleaned: Cleaned,
     summary: String,
     looked: Option<Inspection>,
-    kept_back: Option<KeptBack>,
+    withheld_result: Option<WithheldResult>,
 }
 
 impl Seen {
@@ -239,7 +239,7 @@ pub struct Filtered {
     /// The finding of the inspection, if the result is not clean.
     pub(crate) looked: Option<Inspection>,
     /// The result, if it is withheld.
-    pub(crate) kept_back: Option<Box<KeptBack>>,
+    pub(crate) withheld_result: Option<Box<WithheldResult>>,
     /// Whether the nested call was started.
     pub(crate) nested_begun: bool,
     /// Whether the caller was told that the outcome is unknown, because it could not be written in time.
@@ -339,7 +339,7 @@ impl Filtered {
 
 /// A result that is withheld from an agent until a person has looked at it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct KeptBack {
+pub struct WithheldResult {
     /// The finding.
     pub verdict: Verdict,
     /// The result, cleaned.
@@ -441,7 +441,7 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
         Effect::Prepare(call) => (false, Codes::of(&call.provider)),
         Effect::Probe(probe) => (false, Codes::of(&probe.operation.declaration().provider)),
     };
-    let (mut aside, mut looked, mut kept_back) = (None, None, None);
+    let (mut aside, mut looked, mut withheld_result) = (None, None, None);
     let outcome = match result {
         Ok(ProviderOutput::Result(mut success)) => {
             let success_reveals = success.aside.as_ref().is_some_and(|aside| aside.one_time.is_some());
@@ -452,7 +452,7 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
                 Outcome::of(Code::Guardrail, "The action may not reveal a value, so its result is withheld.".to_owned())
             } else if proposed.is_none_or(|proposed| filters.own_secrets(&mut proposed.diff)) {
                 let seen = filters.look(&effect, &attempted, success, &rules).await;
-                (looked, kept_back) = (seen.looked, seen.kept_back.map(Box::new));
+                (looked, withheld_result) = (seen.looked, seen.withheld_result.map(Box::new));
                 succeeded(seen.cleaned, &seen.summary, changes, codes, filters)
             } else {
                 let reason = "The changes hold secrets that cannot be redacted, so they cannot be shown.";
@@ -480,7 +480,7 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
         aside,
         probe: None,
         looked,
-        kept_back,
+        withheld_result,
         nested_begun,
         withheld: false,
     }

@@ -158,12 +158,12 @@ impl Broker {
         };
         let header = &command_request.header;
         let result = match supplied.and(earlier) {
-            Ok(None) => self.fulfil(tx, &command_request),
+            Ok(None) => self.execute_command(tx, &command_request),
             // A read-only request is answered from the store each time; no reply is kept.
             Ok(Some(earlier))
                 if command_request.command.only_reads() && earlier.is_same_and_over(header.request_digest) =>
             {
-                self.fulfil(tx, &command_request)
+                self.execute_command(tx, &command_request)
             }
             Ok(Some(earlier)) => self.repeated(tx, header, earlier).map(CommandOutcome::Answered),
             Err(error) => Err(error),
@@ -199,7 +199,7 @@ impl Broker {
     }
 
     /// Executes a command inside the transaction.
-    pub(crate) fn fulfil(
+    pub(crate) fn execute_command(
         &mut self,
         tx: &Transaction<'_>,
         command_request: &CommandRequest,

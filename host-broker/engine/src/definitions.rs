@@ -288,8 +288,12 @@ impl Broker {
     }
 
     /// Records a new ruleset, or that there is none, before it is in force.
-    pub(crate) fn exchanged(&mut self, tx: &Transaction<'_>, exchanged: &RulesetReplaced) -> Result<(), StoreError> {
-        let RulesetReplaced { cause, ruleset, is_behind: _, answer: _ } = exchanged;
+    pub(crate) fn record_replacement(
+        &mut self,
+        tx: &Transaction<'_>,
+        replaced: &RulesetReplaced,
+    ) -> Result<(), StoreError> {
+        let RulesetReplaced { cause, ruleset, is_behind: _, answer: _ } = replaced;
         let (provider, digest, approval_request) = match cause {
             Cause::Definitions { provider, digest, approval_request } => (provider, digest, approval_request),
             Cause::Publication(publication) => return use_publication(tx, publication, ruleset),

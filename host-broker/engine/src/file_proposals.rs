@@ -99,7 +99,7 @@ impl Feature for FileProposals {
     /// Withdraws a proposal, or supplies the changes of the one that is applied, or a list.
     fn with_intent(&self, broker: &mut Broker, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
         broker.withdraw(tx, call)?;
-        broker.hand_over(tx, call)?;
+        broker.supply_changes(tx, call)?;
         list(tx, call)
     }
 
@@ -127,7 +127,7 @@ impl Feature for FileProposals {
         tx: &Transaction<'_>,
         filtered: &mut Filtered,
     ) -> Result<(), StoreError> {
-        broker.put_forward(tx, filtered)?;
+        broker.submit_proposal(tx, filtered)?;
         let (Effect::Run(call) | Effect::Prepare(call)) = &filtered.effect else { return Ok(()) };
         if call.applies.is_none() {
             return Ok(());
@@ -137,7 +137,7 @@ impl Feature for FileProposals {
             // The remote facts of a call are no outcome, and an unknown one may have been a success: a probe finds out.
             Outcome::Prepared(_) | Outcome::Failed { code: Code::OutcomeUnknown, .. } => Ok(()),
             Outcome::Succeeded(_) => proposals::applied(tx, caller, id),
-            Outcome::Failed { .. } | Outcome::Probed { .. } => proposals::in_vain(tx, caller, id),
+            Outcome::Failed { .. } | Outcome::Probed { .. } => proposals::mark_failed(tx, caller, id),
         }
     }
 
@@ -148,7 +148,7 @@ impl Feature for FileProposals {
         call: &RequestId,
         happened: bool,
     ) -> Result<(), StoreError> {
-        if happened { proposals::applied(tx, caller, call) } else { proposals::in_vain(tx, caller, call) }
+        if happened { proposals::applied(tx, caller, call) } else { proposals::mark_failed(tx, caller, call) }
     }
 
     /// Ends the approved proposals that were never applied.
@@ -187,7 +187,7 @@ fn list(tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
 
 impl Broker {
     /// Stores a change that the effect described, and sends an approval request about it.
-    fn put_forward(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), StoreError> {
+    fn submit_proposal(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), StoreError> {
         let (Effect::Run(call), Some(aside), Outcome::Succeeded(_)) =
             (&filtered.effect, &mut filtered.aside, &filtered.outcome)
         else {
@@ -223,7 +223,7 @@ impl Broker {
     }
 
     /// Supplies a permitted call with its changes.
-    fn hand_over(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
+    fn supply_changes(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
         let Some(id) = &call.applies else { return Ok(()) };
         let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
         let changes = proposals::changes(tx.view(), id)?;
@@ -518,7 +518,7 @@ struct Asked<'a> {
 fn card(asked: &Asked<'_>, proposed: &Proposed) -> Option<Card> {
     let mut card = Card::new();
     card.say("Workspace", asked.group.as_str());
-    approval_requests::say_for_whom(&mut card, asked.behalf);
+    approval_requests::add_subject(&mut card, asked.behalf);
     card.say("Action", &format!("{}.{}", asked.provider, asked.action));
     card.say("Level", &Level::Write.to_string());
     card.say("In short", &proposed.summary);

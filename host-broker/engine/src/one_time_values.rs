@@ -45,7 +45,7 @@ impl Feature for OneTimeValues {
     fn with_outcome(&self, _: &mut Broker, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), StoreError> {
         let value = filtered.aside.as_ref().and_then(|aside| aside.one_time.as_ref());
         let (Some(value), Effect::Run(call), Outcome::Succeeded(shown), None) =
-            (value, &filtered.effect, &mut filtered.outcome, &filtered.kept_back)
+            (value, &filtered.effect, &mut filtered.outcome, &filtered.withheld_result)
         else {
             return Ok(());
         };

@@ -83,7 +83,7 @@ impl Broker {
 fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer>, StoreError> {
     let closed = intents::close(tx, filtered.effect.caller(), filtered.intent.seq)?;
     let evidence = tx.append(&outcome_row(filtered, &closed))?;
-    keep_back(tx, filtered, evidence)?;
+    quarantine_result(tx, filtered, evidence)?;
     let takes_receipt = filtered.aside.as_ref().is_some_and(|aside| aside.takes_receipt);
     if let (true, Outcome::Succeeded(shown)) = (takes_receipt, &mut filtered.outcome) {
         receipt(&mut shown.data, evidence);
@@ -117,9 +117,9 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
 }
 
 /// Puts a withheld result into quarantine, and says so in its summary.
-fn keep_back(tx: &Transaction<'_>, filtered: &mut Filtered, evidence: Receipt) -> Result<(), StoreError> {
+fn quarantine_result(tx: &Transaction<'_>, filtered: &mut Filtered, evidence: Receipt) -> Result<(), StoreError> {
     let (Some(kept), Effect::Run(call), Outcome::Succeeded(shown)) =
-        (&filtered.kept_back, &filtered.effect, &mut filtered.outcome)
+        (&filtered.withheld_result, &filtered.effect, &mut filtered.outcome)
     else {
         return Ok(());
     };

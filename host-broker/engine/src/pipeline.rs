@@ -91,9 +91,9 @@ impl BatchWriter<Event> for Broker {
                 let noted = self.redefined(tx, &redefined);
                 closed(tx, Event::DefinitionsChanged(redefined), noted.map(|()| None))
             }
-            Event::RulesetReplaced(exchanged) => {
-                let noted = self.exchanged(tx, &exchanged);
-                closed(tx, Event::RulesetReplaced(exchanged), noted.map(|()| None))
+            Event::RulesetReplaced(replaced) => {
+                let noted = self.record_replacement(tx, &replaced);
+                closed(tx, Event::RulesetReplaced(replaced), noted.map(|()| None))
             }
             Event::Renewed(late) => {
                 let stored = account_linking::keep_late(tx, &late);

@@ -38,7 +38,7 @@ impl Broker {
             return Ok(CommandResult::no(Code::EvidenceUnavailable, "The system's random source failed."));
         }
         quarantine::forget(tx, seq)?;
-        hand_over(tx, kept, header)?;
+        store_reply(tx, kept, header)?;
         Ok(CommandResult::done(
             RowKind::Released,
             json!({ "quarantine": id }),
@@ -49,7 +49,7 @@ impl Broker {
 }
 
 /// Stores the result as a reply. Its caller has had its one reply, and asks for this one.
-fn hand_over(tx: &Transaction<'_>, kept: Quarantined, header: &Header) -> Result<(), StoreError> {
+fn store_reply(tx: &Transaction<'_>, kept: Quarantined, header: &Header) -> Result<(), StoreError> {
     let evidence = tx.append(&Draft {
         person: requests::person_of(tx, &kept.caller, &kept.request_id)?,
         request_id: Some(&kept.request_id),

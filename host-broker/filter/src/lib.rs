@@ -8,7 +8,7 @@
 //! actions and [`clean_whole`] for anything else. Nothing here does anything but compute.
 
 pub mod credentials;
-mod cut;
+mod truncation;
 pub mod declared;
 pub mod delimiters;
 mod document;
@@ -100,7 +100,7 @@ pub fn redacted_with(mut data: Value, summary: &mut String, rules: &Rules<'_>) -
 pub fn shorten(cleaned: Cleaned) -> Cleaned {
     let Cleaned { data, mut notices } = cleaned;
     let data = data.map(|data| {
-        let (data, truncated) = cut::cut(data, DATA_BYTES_MAX);
+        let (data, truncated) = truncation::cut(data, DATA_BYTES_MAX);
         notices.extend(truncated.then_some(Notice::Truncated));
         data
     });
@@ -113,7 +113,7 @@ fn redact(data: &mut Value, summary: &mut String, rules: &Rules<'_>) -> Result<b
     if is_deeper_than(data, JSON_DEPTH_MAX - 1) {
         return Err(Withheld::TooDeep);
     }
-    if cut::json_bytes(data) > RESULT_BYTES_MAX {
+    if truncation::json_bytes(data) > RESULT_BYTES_MAX {
         return Err(Withheld::TooLarge);
     }
     if rules.output_schema.is_some_and(|schema| !schema.is_valid(data)) {

@@ -16,12 +16,12 @@ pub enum Part<'a> {
     /// A line break that is written out: `\n`.
     Break(&'a str),
     /// A mark or an escape, with its meaning.
-    Mark(&'a str, What),
+    Mark(&'a str, HiddenPart),
 }
 
 /// The meaning of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum HiddenPart {
     /// This character.
     Char(char),
     /// A row of spaces.
@@ -45,7 +45,7 @@ pub enum Kind {
     Lookalike,
 }
 
-impl What {
+impl HiddenPart {
     /// Returns why it is hidden. Returns `None` for signs that are only uncommon, and for rows of spaces, which
     /// indented texts have.
     pub fn kind(self) -> Option<Kind> {
@@ -165,7 +165,7 @@ impl<'a> Iterator for Parts<'a> {
 enum Special {
     None(usize),
     Break(usize),
-    Mark(usize, What),
+    Mark(usize, HiddenPart),
 }
 
 impl<'a> Parts<'a> {
@@ -176,7 +176,7 @@ impl<'a> Parts<'a> {
     }
 
     fn special(&self, from: &str) -> Special {
-        if let Some((length, what)) = mark(from).filter(|(_, what)| self.has_gaps || *what != What::Spaces) {
+        if let Some((length, what)) = mark(from).filter(|(_, what)| self.has_gaps || *what != HiddenPart::Spaces) {
             return Special::Mark(length, what);
         }
         if !self.is_json || !from.starts_with('\\') {
@@ -185,12 +185,12 @@ impl<'a> Parts<'a> {
         let mut escaped = from.chars().skip(1);
         match escaped.next() {
             Some('n') => Special::Break(2),
-            Some('b') => Special::Mark(2, What::Char('\u{8}')),
-            Some('f') => Special::Mark(2, What::Char('\u{C}')),
-            Some('r') if !from.starts_with("\\r\\n") => Special::Mark(2, What::Char('\r')),
+            Some('b') => Special::Mark(2, HiddenPart::Char('\u{8}')),
+            Some('f') => Special::Mark(2, HiddenPart::Char('\u{C}')),
+            Some('r') if !from.starts_with("\\r\\n") => Special::Mark(2, HiddenPart::Char('\r')),
             Some('u') => {
                 let code = from.get(2..6).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-                code.and_then(char::from_u32).map_or(Special::None(2), |c| Special::Mark(6, What::Char(c)))
+                code.and_then(char::from_u32).map_or(Special::None(2), |c| Special::Mark(6, HiddenPart::Char(c)))
             }
             // A backslash and the character after it are one unit.
             _ => Special::None(from.chars().take(2).map(char::len_utf8).sum()),
@@ -200,17 +200,17 @@ impl<'a> Parts<'a> {
 
 /// Parses the mark at the beginning, `<U+202E>` or `<12 spaces>`. A value cannot hold one itself, because its `<` is
 /// then a mark.
-fn mark(text: &str) -> Option<(usize, What)> {
+fn mark(text: &str) -> Option<(usize, HiddenPart)> {
     let inner = text.strip_prefix('<')?;
     let end = inner.bytes().take(23).position(|byte| byte == b'>')?;
     let inner = inner.get(..end)?;
     let is_all = |digits: &str, is: fn(&u8) -> bool| digits.bytes().all(|digit| is(&digit));
     let what = if let Some(digits) = inner.strip_prefix("U+") {
         let code = u32::from_str_radix(digits, 16).ok().filter(|_| is_all(digits, u8::is_ascii_hexdigit));
-        What::Char(code.and_then(char::from_u32)?)
+        HiddenPart::Char(code.and_then(char::from_u32)?)
     } else {
         inner.strip_suffix(" spaces").filter(|digits| is_all(digits, u8::is_ascii_digit))?;
-        What::Spaces
+        HiddenPart::Spaces
     };
     Some((end + 2, what))
 }
@@ -302,18 +302,18 @@ mod tests {
         assert_eq!(count.0, [2, 3, 1, 2, 1, 1], "{card:?} {count}");
         assert_eq!(count.all(), 10);
         assert!(count.to_string().starts_with("changes of direction: 2, without width: 3"));
-        let name = |c: char| What::Char(c).name().unwrap_or_default().into_owned();
+        let name = |c: char| HiddenPart::Char(c).name().unwrap_or_default().into_owned();
         assert_eq!(name('\u{202e}'), "right-to-left override");
         assert_eq!(name('\u{e0041}'), "tag A");
         assert_eq!(name('\u{200b}'), "zero width space");
         assert_eq!(name('\u{1b}'), "escape");
-        assert_eq!(What::Char('\u{1f600}').kind(), None, "an uncommon sign is not hidden");
+        assert_eq!(HiddenPart::Char('\u{1f600}').kind(), None, "an uncommon sign is not hidden");
     }
 
     #[test]
     fn every_invisible_character_has_a_kind_and_a_name() {
         for c in ('\0'..=char::MAX).filter(|c| conceals(*c)) {
-            assert!(What::Char(c).kind().is_some() && What::Char(c).name().is_some(), "{:x}", u32::from(c));
+            assert!(HiddenPart::Char(c).kind().is_some() && HiddenPart::Char(c).name().is_some(), "{:x}", u32::from(c));
         }
     }
 

@@ -99,7 +99,7 @@ static DEFAULT: LimitTable = LimitTable {
 
 /// The default limits of each external agent, for all its grants together. Lookups before a write are charged, and
 /// the limit of the provider is shared by all callers.
-static OUTSIDE: LimitTable = LimitTable {
+static EXTERNAL: LimitTable = LimitTable {
     read: RateTable::per_minute(120),
     write: RateTable::per_minute(30),
     production: RateTable::per_minute(30),
@@ -137,7 +137,7 @@ impl Limits {
                 names.into_iter().flatten().filter_map(|provider| tables.get(provider))
             })
             .next()
-            .unwrap_or(if group == external() { &OUTSIDE } else { &DEFAULT })
+            .unwrap_or(if group == external() { &EXTERNAL } else { &DEFAULT })
     }
 
     /// Returns the actions whose parameters are declared amounts, by the key of their provider.

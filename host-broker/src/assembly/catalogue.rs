@@ -15,17 +15,17 @@ use secrets::Secrets;
 use shared::{Group, Provider};
 
 /// The secrets of the providers, and the dependencies of those that run.
-pub struct Supplies<'a> {
+pub struct CatalogueDeps<'a> {
     /// All secrets.
     pub secrets: &'a Secrets,
     /// The dependencies of a provider that runs; `None` where nothing runs.
     pub runtime: Option<RuntimeDeps>,
 }
 
-/// Builds every configured provider. Without `supplies`, a provider that needs a secret is listed as if it had it, and
+/// Builds every configured provider. Without `deps`, a provider that needs a secret is listed as if it had it, and
 /// refuses to run.
-pub fn catalogue(config: &Config, home: &Home, platform: &Platform, supplies: Option<&Supplies<'_>>) -> Catalogue {
-    build(config, home, platform, supplies, config.providers.iter(), None)
+pub fn catalogue(config: &Config, home: &Home, platform: &Platform, deps: Option<&CatalogueDeps<'_>>) -> Catalogue {
+    build(config, home, platform, deps, config.providers.iter(), None)
 }
 
 /// Builds one provider again, with the definitions that replace the stored ones.
@@ -33,11 +33,11 @@ pub fn replaced(
     config: &Config,
     home: &Home,
     platform: &Platform,
-    supplies: Option<&Supplies<'_>>,
+    deps: Option<&CatalogueDeps<'_>>,
     (provider, replacement): (&Provider, Replacement<'_>),
 ) -> Catalogue {
     let table = config.providers.get_key_value(provider);
-    build(config, home, platform, supplies, table.into_iter(), Some(replacement))
+    build(config, home, platform, deps, table.into_iter(), Some(replacement))
 }
 
 /// Calls `work` with the dependencies of a provider without secrets: to list the definitions of a server, or to check it.
@@ -67,14 +67,14 @@ fn build<'c>(
     config: &Config,
     home: &Home,
     platform: &Platform,
-    supplies: Option<&Supplies<'_>>,
+    deps: Option<&CatalogueDeps<'_>>,
     tables: impl Iterator<Item = (&'c Provider, &'c ProviderTable)>,
     replacement: Option<Replacement<'_>>,
 ) -> Catalogue {
     // A client belongs to the runtime on which it is made.
     let _guard = platform.runtime.enter();
     let callback_url = callback_url(config);
-    let common = common(config, home, platform, supplies, &callback_url, replacement);
+    let common = common(config, home, platform, deps, &callback_url, replacement);
     let mut catalogue = Catalogue::default();
     for (name, table) in tables {
         for (name, listed) in listed(name, table, &common) {
@@ -88,7 +88,7 @@ fn common<'a>(
     config: &'a Config,
     home: &'a Home,
     platform: &'a Platform,
-    supplies: Option<&'a Supplies<'_>>,
+    deps: Option<&'a CatalogueDeps<'_>>,
     callback_url: &'a str,
     replacement: Option<Replacement<'a>>,
 ) -> CommonDeps<'a> {
@@ -98,8 +98,8 @@ fn common<'a>(
         groups: config.groups.keys().collect(),
         approval_expiry: config.approval_expiry(),
         callback_url,
-        secrets: supplies.map(|supplies| supplies.secrets),
-        runtime: supplies.and_then(|supplies| supplies.runtime.as_ref()),
+        secrets: deps.map(|deps| deps.secrets),
+        runtime: deps.and_then(|deps| deps.runtime.as_ref()),
         replacement,
     }
 }

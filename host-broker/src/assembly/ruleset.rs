@@ -6,7 +6,7 @@
 //!             └─ replace() when an operator has accepted the definitions of a provider, under a running daemon
 //! ```
 
-use crate::assembly::catalogue::{self, Supplies};
+use crate::assembly::catalogue::{self, CatalogueDeps};
 use crate::assembly::filters;
 use crate::daemon::EventSender;
 use crate::fleet_policy;
@@ -84,7 +84,7 @@ impl RulesetBuilder {
     }
 
     fn build_with(&self, written: &Written) -> Result<Ruleset, StartError> {
-        let catalogue = catalogue::catalogue(&self.config, &self.home, &self.platform, Some(&self.supplies()));
+        let catalogue = catalogue::catalogue(&self.config, &self.home, &self.platform, Some(&self.deps()));
         let schemas = filters::schemas(&catalogue)?;
         let catalogue = self.cleaned(catalogue);
         let policy = written.policy(&self.home, &self.config, &catalogue.named())?;
@@ -103,14 +103,14 @@ impl RulesetBuilder {
         provider: &Provider,
         accepted: &PinnedDefinitions,
     ) -> Result<Ruleset, StartError> {
-        let supplies = Some(&self.supplies());
+        let deps = Some(&self.deps());
         // Running calls there continue, and a server with state keeps it.
         let source = present.catalogue.provider(provider).and_then(|listed| listed.definitions.as_ref());
         let replacement = (provider, Replacement { accepted, source });
-        let fresh = catalogue::replaced(&self.config, &self.home, &self.platform, supplies, replacement);
+        let fresh = catalogue::replaced(&self.config, &self.home, &self.platform, deps, replacement);
         let mut schemas: Schemas = filters::schemas(&fresh)?;
         let is_its = |listed: &Provider| self.config.table_of(listed).is_some_and(|(name, _)| name == provider);
-        let catalogue = present.catalogue.exchanged(is_its, self.cleaned(fresh));
+        let catalogue = present.catalogue.with_replaced(is_its, self.cleaned(fresh));
         let kept = present.filters.schemas.iter().filter(|((of, _), _)| !is_its(of));
         schemas.extend(kept.map(|(of, schema)| (of.clone(), Arc::clone(schema))));
         let policy = self.files().written.policy(&self.home, &self.config, &catalogue.named())?;
@@ -222,8 +222,8 @@ impl RulesetBuilder {
         Proposed::new(provider, &before, listed).map(Some)
     }
 
-    fn supplies(&self) -> Supplies<'_> {
-        Supplies { secrets: &self.secrets, runtime: Some(self.runtime.clone()) }
+    fn deps(&self) -> CatalogueDeps<'_> {
+        CatalogueDeps { secrets: &self.secrets, runtime: Some(self.runtime.clone()) }
     }
 
     /// Returns the catalogue as an agent may see it.

@@ -24,7 +24,7 @@ pub fn load_secrets(config: &Config, platform: &Platform) -> Secrets {
 }
 
 /// The same, but for secrets that a program would have to be run for.
-pub fn secrets_at_hand(config: &Config, platform: &Platform) -> Secrets {
+pub fn available_secrets(config: &Config, platform: &Platform) -> Secrets {
     load_from(config, platform, |source| !source.runs_a_program())
 }
 
@@ -76,7 +76,7 @@ fn sources(config: &Config, wanted: impl Fn(&NamedSecret<'_>) -> bool) -> BTreeM
 }
 
 /// One secret of a provider, as it can be seen without running anything.
-pub struct Sight<'a> {
+pub struct SecretStatus<'a> {
     /// Its name among the provider's.
     pub secret: &'a str,
     /// Where it comes from.
@@ -85,10 +85,15 @@ pub struct Sight<'a> {
     pub fault: Option<&'a SecretError>,
 }
 
-/// The secrets of a provider, given [`secrets_at_hand`].
-pub fn sights<'a>(provider: &Provider, table: &'a ProviderTable, at_hand: &'a Secrets) -> Vec<Sight<'a>> {
-    let sight = |(secret, source)| Sight { secret, source, fault: at_hand.fault(&secret_name(provider, secret)) };
-    table.configured.secrets().into_iter().map(sight).collect()
+/// The secrets of a provider, given [`available_secrets`].
+pub fn secret_statuses<'a>(
+    provider: &Provider,
+    table: &'a ProviderTable,
+    available: &'a Secrets,
+) -> Vec<SecretStatus<'a>> {
+    let status =
+        |(secret, source)| SecretStatus { secret, source, fault: available.fault(&secret_name(provider, secret)) };
+    table.configured.secrets().into_iter().map(status).collect()
 }
 
 /// Programs that print secrets.

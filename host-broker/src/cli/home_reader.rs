@@ -1,8 +1,8 @@
 //! The readers for commands without changes: the configuration, the catalogue, the ledger. None of it writes, and none
 //! of it needs a daemon.
 
-use crate::assembly::catalogue::{Supplies, catalogue};
-use crate::assembly::secrets::{load_secrets, secret_warnings, secrets_at_hand, sights};
+use crate::assembly::catalogue::{CatalogueDeps, catalogue};
+use crate::assembly::secrets::{available_secrets, load_secrets, secret_statuses, secret_warnings};
 use crate::cli::Context;
 use crate::cli::ask::{BEHIND, is_behind, running};
 use crate::cli::output::CliError;
@@ -69,16 +69,16 @@ impl Context {
     /// [`CliError`] if something listens for commands and does not answer.
     pub fn catalogue_as_seen(&self, config: &Config) -> Result<Catalogue, CliError> {
         let mut catalogue = self.catalogue(config);
-        let secrets = secrets_at_hand(config, &self.platform);
+        let secrets = available_secrets(config, &self.platform);
         let daemon = running(self)?;
         let is_elsewhere = daemon.is_some();
         let names: Vec<Provider> = catalogue.providers().map(|(name, _)| name.clone()).collect();
         for name in names {
             let Some((own, table)) = config.table_of(&name) else { continue };
-            let lacks = sights(own, table, &secrets).into_iter().find_map(|sight| {
-                let is_unseen = is_elsewhere && matches!(sight.source, SecretSource::Env { .. });
-                let fault = sight.fault.filter(|_| !is_unseen)?;
-                Some(format!("its secret `{}` is {fault}", sight.secret))
+            let lacks = secret_statuses(own, table, &secrets).into_iter().find_map(|status| {
+                let is_unseen = is_elsewhere && matches!(status.source, SecretSource::Env { .. });
+                let fault = status.fault.filter(|_| !is_unseen)?;
+                Some(format!("its secret `{}` is {fault}", status.secret))
             });
             let listed = catalogue.provider(&name).filter(|listed| listed.state.is_ok()).cloned();
             let (lacks, outage) = match daemon.as_ref().and_then(|hello| standing(hello, &name)) {
@@ -146,8 +146,8 @@ impl Context {
     /// Returns the actions that the configuration makes available, with the secrets as this command can load them.
     pub fn catalogue_with_secrets(&self, config: &Config) -> Catalogue {
         let secrets = load_secrets(config, &self.platform);
-        let supplies = Supplies { secrets: &secrets, runtime: None };
-        catalogue(config, &self.home, &self.platform, Some(&supplies))
+        let deps = CatalogueDeps { secrets: &secrets, runtime: None };
+        catalogue(config, &self.home, &self.platform, Some(&deps))
     }
 
     /// The ledger, for reading only.

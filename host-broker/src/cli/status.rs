@@ -4,7 +4,7 @@ mod checkpoints;
 mod configured;
 pub(super) mod mailbox;
 
-use crate::assembly::secrets::Sight;
+use crate::assembly::secrets::SecretStatus;
 use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::home_reader::{ServerState, standing};
@@ -207,9 +207,9 @@ impl Page {
 
     fn provider_documents(&self) -> Vec<Value> {
         let document = |own: &Configured, name: &Provider, listed: &Listed| {
-            let sights = own.sights(name);
-            let reason = self.fault(name, listed, &sights);
-            let secrets: Vec<Value> = sights.iter().map(secret_document).collect();
+            let secret_statuses = own.secret_statuses(name);
+            let reason = self.fault(name, listed, &secret_statuses);
+            let secrets: Vec<Value> = secret_statuses.iter().map(secret_document).collect();
             json!({
                 "provider": name, "kind": listed.kind, "works": reason.is_none(), "reason": reason, "secrets": secrets,
             })
@@ -381,15 +381,15 @@ Ledger  {head}{written}{verified}{signed}{limits}{policy}",
     }
 
     fn state(&self, own: &Configured, provider: &Provider, listed: &Listed) -> String {
-        let sights = own.sights(provider);
-        if let Some(reason) = self.fault(provider, listed, &sights) {
+        let secret_statuses = own.secret_statuses(provider);
+        if let Some(reason) = self.fault(provider, listed, &secret_statuses) {
             return reason;
         }
         if self.is_unknown_to_daemon(provider) {
             return "not known to the running daemon; to use it: host-broker reload".to_owned();
         }
-        match sights.iter().find(|sight| sight.source.runs_a_program()) {
-            Some(Sight { secret, source, .. }) => {
+        match secret_statuses.iter().find(|secret_status| secret_status.source.runs_a_program()) {
+            Some(SecretStatus { secret, source, .. }) => {
                 format!("ready if {source} supplies its secret `{secret}`; to check: host-broker provider check")
             }
             None => self.server(provider).unwrap_or_else(|| "ready".to_owned()),
@@ -403,12 +403,12 @@ Ledger  {head}{written}{verified}{signed}{limits}{policy}",
     }
 
     /// Why a provider takes no calls: as the daemon knows it, or as far as that can be seen from here.
-    fn fault(&self, provider: &Provider, listed: &Listed, sights: &[Sight<'_>]) -> Option<String> {
+    fn fault(&self, provider: &Provider, listed: &Listed, secret_statuses: &[SecretStatus<'_>]) -> Option<String> {
         let hello = self.daemon.as_ref().ok().and_then(Option::as_ref);
         match hello.and_then(|hello| standing(hello, provider)) {
             Some(ServerState::Ready) => None,
             Some(ServerState::Unready { reason, .. }) => Some(reason),
-            None => fault(listed, sights),
+            None => fault(listed, secret_statuses),
         }
     }
 
@@ -470,20 +470,24 @@ Ledger  {head}{written}{verified}{signed}{limits}{policy}",
 }
 
 /// Why a provider takes no calls, as far as that can be seen.
-fn fault(listed: &Listed, sights: &[Sight<'_>]) -> Option<String> {
-    let secret = || sights.iter().find_map(|sight| Some(format!("its secret `{}` is {}", sight.secret, sight.fault?)));
+fn fault(listed: &Listed, secret_statuses: &[SecretStatus<'_>]) -> Option<String> {
+    let secret = || {
+        secret_statuses.iter().find_map(|secret_status| {
+            Some(format!("its secret `{}` is {}", secret_status.secret, secret_status.fault?))
+        })
+    };
     listed.state.as_ref().err().cloned().or_else(secret)
 }
 
-fn secret_document(sight: &Sight<'_>) -> Value {
-    json!({ "secret": sight.secret, "source": sight.source.to_string(), "state": word(sight) })
+fn secret_document(secret_status: &SecretStatus<'_>) -> Value {
+    json!({ "secret": secret_status.secret, "source": secret_status.source.to_string(), "state": word(secret_status) })
 }
 
-fn word(sight: &Sight<'_>) -> &'static str {
-    match sight.fault {
+fn word(secret_status: &SecretStatus<'_>) -> &'static str {
+    match secret_status.fault {
         Some(SecretError::Missing { .. }) => "missing",
         Some(SecretError::Refused { .. } | SecretError::TooShort) => "refused",
-        None if sight.source.runs_a_program() => "unasked",
+        None if secret_status.source.runs_a_program() => "unasked",
         None => "present",
     }
 }

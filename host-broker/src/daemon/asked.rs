@@ -63,7 +63,7 @@ impl Loop {
                 }
             };
             if continuation == Continuation::PutInForce && approval.state == ApprovalState::Approved {
-                self.take_up(&approval.request_id);
+                self.reload_approved(&approval.request_id);
             }
             if Caller::stored(&approval.caller).is_none() {
                 continue;

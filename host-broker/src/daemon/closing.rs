@@ -75,7 +75,7 @@ impl Loop {
             Event::NoticesDue(_) | Event::Renewed(_) | Event::Rotated(_) | Event::CheckpointDue => return,
             Event::Verified(found) => return self.has_noted(*found),
             Event::DefinitionsChanged(redefined) => return self.daemon.broker.has_noted(*redefined),
-            Event::RulesetReplaced(exchanged) => return self.exchanged(*exchanged),
+            Event::RulesetReplaced(replaced) => return self.ruleset_replaced(*replaced),
             Event::NoticeDelivered(attempt) => {
                 self.notices.is_told(&attempt);
                 return;
@@ -131,7 +131,7 @@ impl Loop {
         if let Some((caller, id)) = over
             && let Some(group) = group_of(&caller)
         {
-            self.daemon.outbox.hush(&group, &id);
+            self.daemon.outbox.clear_progress(&group, &id);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Messages that reach the loop from other threads, and their channel.
 
-use crate::daemon::Exchange;
+use crate::daemon::RulesetReload;
 use crate::mailboxes::Waker;
 use crate::request_watcher::ParsedDocuments;
 use engine::approval_requests::Why;
@@ -28,7 +28,7 @@ pub enum Message {
     /// A browser has brought a person back.
     Callback(OAuthCallback),
     /// An operator has accepted the definitions of a provider, or a policy was received.
-    Accepted(Exchange),
+    Accepted(RulesetReload),
     /// Whether another publication of the policy is in force than the one that this host can use.
     Superseded(bool),
     /// An external agent calls a tool.

@@ -90,7 +90,7 @@ impl Loop {
             return;
         }
         // The remaining space is for outcomes.
-        if !self.unsettled.is_empty() || self.daemon.ledger.lives_on_its_reserve() {
+        if !self.unsettled.is_empty() || self.daemon.ledger.is_using_reserve() {
             self.notices.hold();
             return;
         }

@@ -19,15 +19,15 @@ use tokio::sync::oneshot;
 
 /// Something was accepted.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct RulesetReload {
     /// Where the reply goes.
     pub answer: Option<oneshot::Sender<Vec<u8>>>,
-    what: What,
+    source: ReloadSource,
 }
 
 /// The accepted definitions of a provider, or the received policy.
 #[derive(Debug)]
-enum What {
+enum ReloadSource {
     /// The definitions in the home, if they have this digest.
     Home(Provider, Digest),
     /// The definitions of an approval request, or why they cannot be used.
@@ -36,7 +36,7 @@ enum What {
     Policy(Box<PublishedPolicy>),
 }
 
-impl What {
+impl ReloadSource {
     /// Returns the reason for the new ruleset, as far as it is known before.
     fn cause(&self) -> Cause {
         let definitions = |provider: &Provider, approval_request| Cause::Definitions {
@@ -59,36 +59,36 @@ struct Change {
     after: PinnedDefinitions,
 }
 
-impl Exchange {
-    /// Creates the exchange for the definitions in the home of this provider, if they have this digest.
+impl RulesetReload {
+    /// Creates the reload for the definitions in the home of this provider, if they have this digest.
     pub fn of_home(provider: Provider, digest: Digest, answer: oneshot::Sender<Vec<u8>>) -> Self {
-        Self { answer: Some(answer), what: What::Home(provider, digest) }
+        Self { answer: Some(answer), source: ReloadSource::Home(provider, digest) }
     }
 
-    /// Creates the exchange for a verified policy that another host has published.
+    /// Creates the reload for a verified policy that another host has published.
     pub fn of_publication(policy: PublishedPolicy, answer: oneshot::Sender<Vec<u8>>) -> Self {
-        Self { answer: Some(answer), what: What::Policy(Box::new(policy)) }
+        Self { answer: Some(answer), source: ReloadSource::Policy(Box::new(policy)) }
     }
 }
 
 /// Reloads, one after the other: each begins with the ruleset of the one before.
 #[derive(Default)]
-pub(super) struct Exchanges {
-    waiting: VecDeque<Exchange>,
+pub(super) struct RulesetReloads {
+    waiting: VecDeque<RulesetReload>,
     is_under_way: bool,
     // Approval requests that could not be read when they were answered.
     postponed: Vec<RequestId>,
 }
 
-impl Exchanges {
+impl RulesetReloads {
     pub(super) fn are_postponed(&self) -> bool {
         !self.postponed.is_empty()
     }
 }
 
 impl Loop {
-    /// Starts the exchange after a person has approved a definition change.
-    pub(super) fn take_up(&mut self, approval_request: &RequestId) {
+    /// Starts the reload after a person has approved a definition change.
+    pub(super) fn reload_approved(&mut self, approval_request: &RequestId) {
         let (reader, broker) = (self.daemon.ledger.view(), Caller::Broker.to_string());
         let found = approvals::of_request(reader, &broker, approval_request)
             .and_then(|approval| Ok((approval, approvals::waiting(reader, &broker, approval_request)?)));
@@ -98,7 +98,7 @@ impl Loop {
             Ok(_) => return,
             Err(error) => {
                 tracing::error!(error = chain(&error), "the approved definitions cannot be read");
-                return self.exchanges.postponed.push(approval_request.clone());
+                return self.reloads.postponed.push(approval_request.clone());
             }
         };
         let provider = approval.provider;
@@ -115,40 +115,43 @@ impl Loop {
                 )
             })
         });
-        self.exchange(Exchange { answer: None, what: What::Asked(provider, approval_request.clone(), said) });
+        self.reload_ruleset(RulesetReload {
+            answer: None,
+            source: ReloadSource::Asked(provider, approval_request.clone(), said),
+        });
     }
 
     /// Reads the approval requests again that could not be read before.
-    pub(super) fn take_up_what_was_postponed(&mut self) {
-        for approval_request in std::mem::take(&mut self.exchanges.postponed) {
-            self.take_up(&approval_request);
+    pub(super) fn retry_postponed(&mut self) {
+        for approval_request in std::mem::take(&mut self.reloads.postponed) {
+            self.reload_approved(&approval_request);
         }
     }
 
     /// Builds a new ruleset, after those that are being built.
-    pub(super) fn exchange(&mut self, exchange: Exchange) {
-        self.exchanges.waiting.push_back(exchange);
-        self.exchange_next();
+    pub(super) fn reload_ruleset(&mut self, reload: RulesetReload) {
+        self.reloads.waiting.push_back(reload);
+        self.reload_next();
     }
 
-    fn exchange_next(&mut self) {
-        if self.exchanges.is_under_way {
+    fn reload_next(&mut self) {
+        if self.reloads.is_under_way {
             return;
         }
-        let Some(Exchange { answer, what }) = self.exchanges.waiting.pop_front() else { return };
-        if let What::Asked(_, approval_request, _) = &what
+        let Some(RulesetReload { answer, source }) = self.reloads.waiting.pop_front() else { return };
+        if let ReloadSource::Asked(_, approval_request, _) = &source
             && !self.is_agreed_to(approval_request)
         {
-            return self.exchange_next();
+            return self.reload_next();
         }
-        self.exchanges.is_under_way = true;
+        self.reloads.is_under_way = true;
         let (ruleset_builder, present) = (Arc::clone(&self.daemon.ruleset_builder), self.daemon.ruleset.clone());
         let (reports, runtime) = (self.daemon.reports.clone(), self.daemon.runtime.clone());
-        let cause = what.cause();
+        let cause = source.cause();
         self.daemon.runtime.spawn(async move {
-            let made = runtime.spawn_blocking(move || make(&ruleset_builder, &present, what)).await;
-            let failed = |why| Made { digest: None, ruleset: Err(why), is_behind: false };
-            let Made { digest, ruleset, is_behind } = match made {
+            let made = runtime.spawn_blocking(move || build(&ruleset_builder, &present, source)).await;
+            let failed = |why| BuiltRuleset { digest: None, ruleset: Err(why), is_behind: false };
+            let BuiltRuleset { digest, ruleset, is_behind } = match made {
                 Ok(Ok(made)) => made,
                 Ok(Err(why)) => failed(why),
                 Err(_panic) => failed("the broker itself failed".to_owned()),
@@ -159,8 +162,8 @@ impl Loop {
                 }
                 publication @ Cause::Publication(_) => publication,
             };
-            let exchanged = RulesetReplaced { cause, ruleset, is_behind, answer };
-            reports.happened(Event::RulesetReplaced(Box::new(exchanged)));
+            let replaced = RulesetReplaced { cause, ruleset, is_behind, answer };
+            reports.happened(Event::RulesetReplaced(Box::new(replaced)));
         });
     }
 
@@ -171,19 +174,19 @@ impl Loop {
     }
 
     /// The row is durable: the new ruleset is in force from now on.
-    pub(super) fn exchanged(&mut self, exchanged: RulesetReplaced) {
-        self.exchanges.is_under_way = false;
-        let reply = exchanged.reply();
-        let RulesetReplaced { cause, ruleset, answer, .. } = exchanged;
+    pub(super) fn ruleset_replaced(&mut self, replaced: RulesetReplaced) {
+        self.reloads.is_under_way = false;
+        let reply = replaced.reply();
+        let RulesetReplaced { cause, ruleset, answer, .. } = replaced;
         match ruleset {
             Ok(ruleset) => {
                 tracing::info!(%cause, version = ruleset.version, "a new ruleset is in force");
                 let daemon = &mut self.daemon;
                 daemon.broker.hold_to(&ruleset, &cause);
-                daemon.intake.exchange(Arc::clone(&ruleset.catalogue), Arc::clone(&ruleset.filters));
+                daemon.intake.replace_catalogue(Arc::clone(&ruleset.catalogue), Arc::clone(&ruleset.filters));
                 daemon.ledger.set_policy_version(ruleset.version.clone());
                 daemon.ledger.follow(ruleset.policy.publication.clone());
-                daemon.meter.exchange(&ruleset.catalogue);
+                daemon.meter.replace_catalogue(&ruleset.catalogue);
                 daemon.catalogue.send_replace(Arc::clone(&ruleset.catalogue));
                 daemon.ruleset_builder.watch(&ruleset, &daemon.reports);
                 daemon.ruleset = ruleset;
@@ -193,24 +196,24 @@ impl Loop {
         }
         // The command's sender may have gone.
         answer.map(|answer| answer.send(reply.to_string().into_bytes()).ok());
-        self.exchange_next();
+        self.reload_next();
     }
 }
 
-/// The result of an exchange.
-struct Made {
+/// The result of a reload.
+struct BuiltRuleset {
     digest: Option<Digest>,
     ruleset: Result<Ruleset, String>,
     // Whether the files of the operators differ from those of this ruleset.
     is_behind: bool,
 }
 
-fn make(ruleset_builder: &RulesetBuilder, present: &Ruleset, what: What) -> Result<Made, String> {
+fn build(ruleset_builder: &RulesetBuilder, present: &Ruleset, source: ReloadSource) -> Result<BuiltRuleset, String> {
     let outdated = "other definitions were accepted since; review them again";
     let digest_of =
         |provider: &Provider| Ok::<_, String>(ruleset_builder.accepted_of(provider)?.map(|accepted| accepted.digest()));
-    let (provider, accepted, before) = match what {
-        What::Asked(provider, _, change) => {
+    let (provider, accepted, before) = match source {
+        ReloadSource::Asked(provider, _, change) => {
             let Change { before, after } = change?;
             // Accepted flagged names stay accepted if their definitions are unchanged; no person saw any others.
             let after = match ruleset_builder.accepted_of(&provider)? {
@@ -219,13 +222,13 @@ fn make(ruleset_builder: &RulesetBuilder, present: &Ruleset, what: What) -> Resu
             };
             (provider, after, Some(before))
         }
-        What::Home(provider, digest) => {
+        ReloadSource::Home(provider, digest) => {
             let accepted = ruleset_builder.accepted_of(&provider)?.filter(|accepted| accepted.digest() == digest);
             (provider, accepted.ok_or(outdated)?, None)
         }
-        What::Policy(policy) => {
+        ReloadSource::Policy(policy) => {
             let ruleset = ruleset_builder.keeping_policy(Some(present), &policy).map_err(|error| chain(&error));
-            return Ok(Made { digest: None, ruleset, is_behind: ruleset_builder.is_behind() });
+            return Ok(BuiltRuleset { digest: None, ruleset, is_behind: ruleset_builder.is_behind() });
         }
     };
     let provider = &provider;
@@ -238,5 +241,5 @@ fn make(ruleset_builder: &RulesetBuilder, present: &Ruleset, what: What) -> Resu
         }
         accepted.store(&ruleset_builder.accepted(provider)?).map_err(|error| error.to_string())?;
     }
-    Ok(Made { digest: Some(accepted.digest()), ruleset, is_behind: ruleset_builder.is_behind() })
+    Ok(BuiltRuleset { digest: Some(accepted.digest()), ruleset, is_behind: ruleset_builder.is_behind() })
 }

@@ -17,7 +17,7 @@ impl Loop {
     /// While outcomes cannot be written, or only into the space that is kept for them, nothing new is admitted. On broken
     /// evidence only commands of people are.
     pub(super) fn admit(&self, events: Vec<Event>) -> (Vec<Event>, Vec<Event>) {
-        let can_record = self.unsettled.is_empty() && !self.daemon.ledger.lives_on_its_reserve();
+        let can_record = self.unsettled.is_empty() && !self.daemon.ledger.is_using_reserve();
         if can_record && !self.is_broken {
             return (events, Vec::new());
         }

@@ -123,7 +123,7 @@ impl Loop {
 
     /// Notes that the ledger was written, for `status`.
     pub(super) fn note_written(&self) {
-        let on_reserve = self.daemon.ledger.lives_on_its_reserve();
+        let on_reserve = self.daemon.ledger.is_using_reserve();
         self.set_cannot_write(on_reserve.then(|| CannotWrite::on_reserve(self.daemon.clock.now())));
     }
 

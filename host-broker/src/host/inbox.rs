@@ -3,7 +3,7 @@
 use super::{LoadedHome, StartError};
 use crate::control::CommandDispatcher;
 use crate::daemon::{Changes, EventSender};
-use crate::http::web::sign_in::{Address, Entrance};
+use crate::http::web::sign_in::{Address, WebSignIn};
 use crate::http::web::{self, Web};
 use crate::http::{self, Server};
 use platform::Platform;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 /// The inbox's address, taken before anything runs, so that a start that cannot have it leaves nothing behind.
 pub(super) struct Inbox {
     listener: TcpListener,
-    pub(super) entrance: Arc<Entrance>,
+    pub(super) sign_in: Arc<WebSignIn>,
 }
 
 impl Inbox {
@@ -26,8 +26,8 @@ impl Inbox {
         let bound = listener.local_addr().map_err(failed)?;
         let address = Address::new(bound, table.public_url.as_ref(), &loaded.key);
         let (clock, ids) = (Arc::clone(&platform.clock), Arc::clone(&platform.ids));
-        let entrance = Arc::new(Entrance::new(address, &loaded.config, clock, ids));
-        Ok(Some(Self { listener, entrance }))
+        let sign_in = Arc::new(WebSignIn::new(address, &loaded.config, clock, ids));
+        Ok(Some(Self { listener, sign_in }))
     }
 
     pub(super) fn serve(
@@ -39,10 +39,10 @@ impl Inbox {
         changes: Changes,
     ) -> (Server, Address) {
         let stop = CancellationToken::new();
-        let address = self.entrance.address().clone();
+        let address = self.sign_in.address().clone();
         let web = Web {
             config: Arc::clone(&loaded.config),
-            entrance: self.entrance,
+            sign_in: self.sign_in,
             dispatcher,
             reports,
             home: loaded.home.path().to_owned(),

@@ -34,7 +34,7 @@ const TIMEOUT: Duration = Duration::from_secs(125);
 
 /// The state of the route.
 #[derive(Clone)]
-struct Door {
+struct CallbackState {
     reports: EventSender,
     read_pool: Arc<ReadPool>,
     clock: Arc<dyn Clock>,
@@ -49,11 +49,11 @@ pub fn serve(
     reports: EventSender,
 ) -> (Server, SocketAddr) {
     let (read_pool, clock) = (Arc::new(ReadPool::new(home.path().to_owned())), Arc::clone(&platform.clock));
-    let door = Door { reports, read_pool, clock, port: address.port() };
+    let callback = CallbackState { reports, read_pool, clock, port: address.port() };
     // A request that only checks the existence of the page completes nothing.
     let route = || get(back).head(elsewhere);
     let router = Router::new().route("/callback", route()).route("/callback/{provider}", route());
-    let router = router.fallback(elsewhere).with_state(door);
+    let router = router.fallback(elsewhere).with_state(callback);
     tracing::info!(address = %url(address), "browsers are brought back to here");
     (Server::start(listener, router, CancellationToken::new(), &platform.runtime), address)
 }
@@ -67,8 +67,8 @@ async fn elsewhere() -> Response {
     page(StatusCode::NOT_FOUND, "There is nothing here.", None)
 }
 
-async fn back(State(door): State<Door>, request: Request) -> Response {
-    let Some(host) = own_name(&request, door.port) else {
+async fn back(State(callback): State<CallbackState>, request: Request) -> Response {
+    let Some(host) = own_name(&request, callback.port) else {
         return page(StatusCode::MISDIRECTED_REQUEST, "This is not the address.", None);
     };
     let url = Zeroizing::new(format!("http://{host}{}", path(request.uri())));
@@ -77,7 +77,7 @@ async fn back(State(door): State<Door>, request: Request) -> Response {
         Err(code) => return page(StatusCode::BAD_REQUEST, code.meaning(), Some(code.remedy())),
     };
     // Every user of this machine can call this address. Only the values of an open flow reach the loop.
-    match is_expected(&door, brought.state.clone()).await {
+    match is_expected(&callback, brought.state.clone()).await {
         Some(true) => {}
         Some(false) => return unknown(),
         None => {
@@ -85,7 +85,7 @@ async fn back(State(door): State<Door>, request: Request) -> Response {
         }
     }
     let (answer, answered) = oneshot::channel();
-    door.reports.send(Message::Callback(OAuthCallback { brought, url, answer }));
+    callback.reports.send(Message::Callback(OAuthCallback { brought, url, answer }));
     match tokio::time::timeout(TIMEOUT, answered).await {
         Ok(Ok(reply)) => told(&reply),
         Ok(Err(_no_flow)) => unknown(),
@@ -96,8 +96,8 @@ async fn back(State(door): State<Door>, request: Request) -> Response {
 }
 
 /// Returns whether an open flow waits for this `state`; `None` if the records cannot be read.
-async fn is_expected(door: &Door, state: Option<String>) -> Option<bool> {
-    let (read_pool, now) = (Arc::clone(&door.read_pool), door.clock.now());
+async fn is_expected(callback: &CallbackState, state: Option<String>) -> Option<bool> {
+    let (read_pool, now) = (Arc::clone(&callback.read_pool), callback.clock.now());
     let look = move || {
         read_pool.look(|view| {
             linking::by_state(view, state.as_deref().unwrap_or_default(), now).map(|found| found.is_some())

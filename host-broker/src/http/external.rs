@@ -28,7 +28,7 @@ use crate::control::CommandDispatcher;
 use crate::daemon::EventSender;
 use crate::http::connections::Standing;
 use crate::http::pace::Pace;
-use crate::http::web::{Closed, ReadPool, check_host, seal, sign_in::Entrance};
+use crate::http::web::{Closed, ReadPool, check_host, seal, sign_in::WebSignIn};
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::rejection::PathRejection;
@@ -86,11 +86,11 @@ const EVENT_STREAM: &str = "text/event-stream";
 const PROXIES: [&str; 5] = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
 
 /// The state of the routes for bearers.
-pub(super) struct Outside {
+pub(super) struct ExternalApi {
     /// By which names they come.
     pub(super) config: Arc<Config>,
     /// This machine's own names.
-    pub(super) entrance: Arc<Entrance>,
+    pub(super) sign_in: Arc<WebSignIn>,
     /// The sender of requests to the broker.
     pub(super) dispatcher: CommandDispatcher,
     /// Where requests go.
@@ -139,18 +139,18 @@ struct Identified {
 }
 
 /// The routes.
-pub(super) fn router(outside: Outside) -> Router {
-    let outside = Arc::new(outside);
+pub(super) fn router(api: ExternalApi) -> Router {
+    let api = Arc::new(api);
     operators::router()
         .route(agents::INVOKE, post(agents::invoke))
         .route(agents::CALLS, get(agents::result))
         .method_not_allowed_fallback(wrong_method)
-        .route(mcp::PLACE, mcp::route(&outside))
-        .layer(from_fn_with_state(Arc::clone(&outside), identify))
+        .route(mcp::PLACE, mcp::route(&api))
+        .layer(from_fn_with_state(Arc::clone(&api), identify))
         .route(openapi::PLACE, get(openapi::document))
         .route("/api/v1/{*unknown}", any(unknown_path))
-        .layer(from_fn_with_state(Arc::clone(&outside), door))
-        .with_state(outside)
+        .layer(from_fn_with_state(Arc::clone(&api), guard_request))
+        .with_state(api)
 }
 
 async fn unknown_path() -> Response {
@@ -167,9 +167,9 @@ async fn wrong_method() -> Response {
 }
 
 /// Checks every request, and adds the headers of every reply.
-async fn door(State(outside): State<Arc<Outside>>, request: Request, next: Next) -> Response {
+async fn guard_request(State(api): State<Arc<ExternalApi>>, request: Request, next: Next) -> Response {
     let is_mcp = request.uri().path() == mcp::PLACE;
-    let mut response = match outside.admit(&request) {
+    let mut response = match api.admit(&request) {
         Ok(()) => next.run(request).await,
         Err(refused) => *refused,
     };
@@ -181,17 +181,17 @@ async fn door(State(outside): State<Arc<Outside>>, request: Request, next: Next)
 }
 
 /// Finds the sender of a request, and reads all of it.
-async fn identify(State(outside): State<Arc<Outside>>, request: Request, next: Next) -> Response {
+async fn identify(State(api): State<Arc<ExternalApi>>, request: Request, next: Next) -> Response {
     let is_mcp = request.uri().path() == mcp::PLACE;
-    let Identified { visitor, refused } = match outside.visitor(request.headers()).await {
+    let Identified { visitor, refused } = match api.visitor(request.headers()).await {
         Ok(identified) => identified,
         Err(response) if is_mcp => return mcp::unauthorized(*response),
         Err(response) => return *response,
     };
-    let Some(turn) = outside.rates.take(visitor.name()) else { return later(Code::RateLimited) };
+    let Some(turn) = api.rates.take(visitor.name()) else { return later(Code::RateLimited) };
     let places = match &visitor {
-        Visitor::Agent(_) => &outside.places.agents,
-        Visitor::Operator(_) => &outside.places.operators,
+        Visitor::Agent(_) => &api.places.agents,
+        Visitor::Operator(_) => &api.places.operators,
     };
     let Ok(place) = Arc::clone(places).try_acquire_owned() else { return later(Code::Busy) };
     // SECURITY: only a bearer in force keeps its connection, and only its long requests are read.
@@ -200,9 +200,9 @@ async fn identify(State(outside): State<Arc<Outside>>, request: Request, next: N
     if let Some(code) = refused
         && request.body().size_hint().upper().is_none_or(|bytes| bytes > REFUSED_BYTES_MAX)
     {
-        return outside.turned_away(code);
+        return api.turned_away(code);
     }
-    match received(&outside, request, visitor, timeout).await {
+    match received(&api, request, visitor, timeout).await {
         Ok(request) => held_by_stream(next.run(request).await, (turn, place, held)),
         Err(response) => *response,
     }
@@ -227,14 +227,14 @@ fn held_by_stream<H: Send + 'static>(response: Response, held: H) -> Response {
 struct Members(Map<String, Value>);
 
 async fn received(
-    outside: &Outside,
+    api: &ExternalApi,
     request: Request,
     visitor: Visitor,
     timeout: Duration,
 ) -> Result<Request, Box<Response>> {
     let (mut head, body) = request.into_parts();
     let body = if head.method == Method::POST { whole(body, timeout).await? } else { Bytes::new() };
-    outside.refuse_own_secret(&visitor, &head, &body).await?;
+    api.refuse_own_secret(&visitor, &head, &body).await?;
     // Messages of MCP are read where they are answered, because a fault is answered under the id of its message.
     if head.uri.path() != mcp::PLACE {
         head.extensions.insert(Members(members(&body)?));
@@ -250,7 +250,7 @@ fn later(code: Code) -> Response {
     response
 }
 
-impl Outside {
+impl ExternalApi {
     fn admit(&self, request: &Request) -> Result<(), Box<Response>> {
         let headers = request.headers();
         let is_local = |origin: &str| {
@@ -264,7 +264,7 @@ impl Outside {
                 "A page of a browser has no business here.",
             )));
         }
-        let (table, address) = (&self.config.flows.external_agent, self.entrance.address());
+        let (table, address) = (&self.config.flows.external_agent, self.sign_in.address());
         let named = only(headers, &header::HOST).unwrap_or_default();
         // SECURITY: a forwarded request does not come from this machine, under any host name. The proxy has to name the
         // original host.

@@ -34,7 +34,7 @@ use crate::control::CommandDispatcher;
 use crate::daemon::{Changes, EventSender};
 use crate::http::api::{self, Api};
 use crate::http::connections::Standing;
-use crate::http::external::{self, Outside};
+use crate::http::external::{self, ExternalApi};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
@@ -50,7 +50,7 @@ pub(super) use read_pool::ReadPool;
 pub(super) use request_guard::{Closed, check_host, seal};
 use sessions::{Use, Visitor};
 use shared::Code;
-use sign_in::Entrance;
+use sign_in::WebSignIn;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{StoreError, View};
@@ -71,7 +71,7 @@ pub struct Web {
     /// The rights of people to answer.
     pub config: Arc<Config>,
     /// The sign-in.
-    pub entrance: Arc<Entrance>,
+    pub sign_in: Arc<WebSignIn>,
     /// The sender of answers to the broker.
     pub dispatcher: CommandDispatcher,
     /// Where answers go.
@@ -111,9 +111,9 @@ pub fn router(web: Web) -> Router {
         clock: Arc::clone(&shared.web.clock),
         pace: Mutex::default(),
     });
-    let agents = external::router(Outside {
+    let agents = external::router(ExternalApi {
         config: Arc::clone(&shared.web.config),
-        entrance: Arc::clone(&shared.web.entrance),
+        sign_in: Arc::clone(&shared.web.sign_in),
         dispatcher: shared.web.dispatcher.clone(),
         reports: shared.web.reports.clone(),
         read_pool: Arc::clone(&shared.read_pool),
@@ -163,13 +163,13 @@ pub fn router(web: Web) -> Router {
         .route("/api/v1/answers", post(api::answer))
         .with_state(api)
         .merge(pages)
-        .layer(from_fn_with_state(shared, door))
+        .layer(from_fn_with_state(shared, guard_request))
         .merge(agents)
 }
 
 /// Checks every request, and adds the headers of every reply.
-async fn door(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let address = shared.web.entrance.address();
+async fn guard_request(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let address = shared.web.sign_in.address();
     let is_page = !request.uri().path().starts_with("/api/");
     let mut response = match request_guard::check_host(address, request.uri(), request.headers()) {
         Ok(()) => match whole(shared.noted(request)).await {
@@ -188,7 +188,7 @@ async fn door(State(shared): State<Shared>, request: Request, next: Next) -> Res
 
 /// Checks the requests to the inbox's own routes: a request with a change must come from a page of ours.
 async fn own_pages(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    match request_guard::check_origin(shared.web.entrance.address(), request.method(), request.headers()) {
+    match request_guard::check_origin(shared.web.sign_in.address(), request.method(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(closed) => plain(closed.status(), closed.words()),
     }
@@ -240,8 +240,8 @@ impl Shared {
 
     /// The person who sends this, if they are signed in.
     fn visitor(&self, headers: &HeaderMap, how: Use) -> Option<Visitor> {
-        let entrance = &self.web.entrance;
-        let visitor = entrance.visitor(request_guard::cookie(entrance.address(), headers)?, how)?;
+        let sign_in = &self.web.sign_in;
+        let visitor = sign_in.visitor(request_guard::cookie(sign_in.address(), headers)?, how)?;
         Some(Visitor { audits: self.web.config.audits(&visitor.person), ..visitor })
     }
 

@@ -204,7 +204,7 @@ impl Meter {
     }
 
     /// Makes the series of another catalogue. Those of actions that are gone are no longer served.
-    pub fn exchange(&mut self, catalogue: &Catalogue) {
+    pub fn replace_catalogue(&mut self, catalogue: &Catalogue) {
         match series_of_catalogue(&self.metrics, catalogue) {
             Ok(providers) => {
                 let before = std::mem::replace(&mut self.providers, providers);
@@ -343,7 +343,7 @@ mod tests {
             count(&meter, provider);
         }
         assert_eq!(series(), ["one", "other", "two"]);
-        meter.exchange(&catalogue(&["one"]));
+        meter.replace_catalogue(&catalogue(&["one"]));
         assert_eq!(series(), ["one", "other"]);
         count(&meter, "two");
         assert_eq!((denied("one"), denied(OTHER)), (1, 2));

@@ -8,7 +8,7 @@ use crate::ledger::{checkpoints, export, segments};
 use crate::reserve::Reserve;
 use crate::steady::Steady;
 use crate::wal::{self, Log};
-use crate::{DatabaseError, Store, StoreError, Tally, View, at};
+use crate::{DatabaseError, Store, StoreError, StoreStats, View, at};
 use model::Clock;
 use platform::lock::Lock;
 use rusqlite::config::DbConfig;
@@ -121,7 +121,7 @@ impl Store {
             steady,
             policy_version,
             durability: None,
-            tally: Tally::default(),
+            stats: StoreStats::default(),
             suspect: false,
             minor: RefCell::default(),
             fleet,

@@ -58,7 +58,7 @@ pub struct Store {
     pub(crate) steady: Steady,
     pub(crate) policy_version: String,
     pub(crate) durability: Option<Durability>,
-    pub(crate) tally: Tally,
+    pub(crate) stats: StoreStats,
     // A sync failed, so the rows in the log may be on the disk or not.
     pub(crate) suspect: bool,
     pub(crate) reserve: Reserve,
@@ -73,7 +73,7 @@ pub struct Store {
 
 /// The counts of commits, syncs and changes since the ledger was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct StoreStats {
     /// Transactions that were committed.
     pub commits: u64,
     /// Those that were synced to the disk.
@@ -119,9 +119,9 @@ impl Store {
     }
 
     /// Returns the counts since it was opened.
-    pub fn tally(&self) -> Tally {
+    pub fn stats(&self) -> StoreStats {
         let (changes, statements) = (self.view.connection().total_changes(), self.view.statements());
-        Tally { changes, statements, ..self.tally }
+        StoreStats { changes, statements, ..self.stats }
     }
 
     /// Sets the version of configuration and catalogue that later rows name.
@@ -257,8 +257,8 @@ impl Store {
             return Ok(());
         }
         self.durability = None;
-        self.tally.commits += 1;
-        self.tally.syncs += 1;
+        self.stats.commits += 1;
+        self.stats.syncs += 1;
         let synced =
             self.view.connection().execute_batch("PRAGMA synchronous = FULL; UPDATE delivered SET turn = 1 - turn;");
         self.suspect |= synced.as_ref().is_err_and(wal::is_failed_sync);
@@ -276,8 +276,8 @@ impl Store {
             })?;
         }
         let result = self.view.connection().prepare_cached("COMMIT").and_then(|mut s| s.execute([]));
-        self.tally.commits += 1;
-        self.tally.syncs += u64::from(self.durability == Some(Durability::Full));
+        self.stats.commits += 1;
+        self.stats.syncs += u64::from(self.durability == Some(Durability::Full));
         let Err(error) = result else {
             // A commit without a change is not synced.
             let is_synced = self.durability == Some(Durability::Full) || self.fleet.is_some();
@@ -392,7 +392,7 @@ impl Store {
     }
 
     /// Returns whether that space is released and must be reserved again before anything new is written.
-    pub fn lives_on_its_reserve(&self) -> bool {
+    pub fn is_using_reserve(&self) -> bool {
         self.reserve.is_given_up()
     }
 

@@ -153,9 +153,9 @@ fn a_home_that_cannot_be_written_to_is_shown_and_verified_and_nothing_else() {
     let on_read_only = |arguments: &[&str]| {
         let program = world.command(&[]).get_program().to_owned();
         #[expect(clippy::disallowed_methods, reason = "the program under test is a child process")]
-        let mut room = std::process::Command::new("bwrap");
-        room.args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--"]).arg(program).args(arguments);
-        super::world::finish(room.args(["--home", &home]))
+        let mut sandbox = std::process::Command::new("bwrap");
+        sandbox.args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--"]).arg(program).args(arguments);
+        super::world::finish(sandbox.args(["--home", &home]))
     };
     if on_read_only(&["--version"]).code != 0 {
         eprintln!("skipped: there is no bubblewrap here");

@@ -231,11 +231,11 @@ impl World {
     /// Puts a request into a group's directory and waits for its reply.
     pub(super) fn ask(&self, group: &str, id: &str, mut request: Value) -> Value {
         request["request_id"] = id.into();
-        let room = self.home.join("ipc").join(group);
-        let written = room.join("tasks").join(format!(".{id}"));
+        let mailbox = self.home.join("ipc").join(group);
+        let written = mailbox.join("tasks").join(format!(".{id}"));
         std::fs::write(&written, request.to_string()).unwrap();
-        std::fs::rename(written, room.join("tasks").join(format!("{id}.json"))).unwrap();
-        let reply = room.join("responses").join(format!("{id}.json"));
+        std::fs::rename(written, mailbox.join("tasks").join(format!("{id}.json"))).unwrap();
+        let reply = mailbox.join("responses").join(format!("{id}.json"));
         wait_for(|| reply.exists());
         serde_json::from_slice(&std::fs::read(reply).unwrap()).unwrap()
     }

@@ -12,7 +12,7 @@ use serde_json::json;
 use shared::Code;
 use store::ledger::chain::{Draft, RowKind};
 use store::ledger::health::Verification;
-use store::{Durability, StoreError, Tally, Transaction};
+use store::{Durability, StoreError, StoreStats, Transaction};
 
 use Happening::{Answered, Fails, Row};
 
@@ -182,7 +182,7 @@ fn turn(world: &World) -> i64 {
 
 /// How a commit of the writer is synced now (1: ordered only, 2: synced), and how many rows it has changed so far.
 fn synced(world: &World) -> (i64, u64) {
-    (world.ledger.view().synchronous().unwrap(), world.ledger.tally().changes)
+    (world.ledger.view().synchronous().unwrap(), world.ledger.stats().changes)
 }
 
 #[test]
@@ -235,18 +235,18 @@ fn a_refusal_whose_sync_fails_is_not_told() {
 fn a_refusal_waits_for_the_sync_of_another_event() {
     let mut world = World::new();
     world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 1 }));
-    let before = world.ledger.tally().syncs;
+    let before = world.ledger.stats().syncs;
     let calls =
         vec![world.call("developer", "read", &json!({}), None), world.call("developer", "write", &json!({}), None)];
     let Batch { committed, held, .. } = world.admit(Durability::Deferred, calls);
     assert!(matches!(committed.as_slice(), [Committed::Start(_)]), "a read starts at once");
     assert_eq!((held.len(), world.ledger.has_synced(&held)), (1, false));
-    assert_eq!(world.ledger.tally().syncs, before);
+    assert_eq!(world.ledger.stats().syncs, before);
     world.ledger.batch(Durability::Full, vec![Row("a")], &mut Clerk::default());
     assert!(world.ledger.has_synced(&held));
     let released = world.ledger.release(held);
     assert!(matches!(released.committed.as_slice(), [Committed::Close(_, Some(_))]));
-    assert_eq!(world.ledger.tally().syncs, before + 1);
+    assert_eq!(world.ledger.stats().syncs, before + 1);
 
     // Without another event it is synced when it is released.
     let refused = world.call("developer", "write", &json!({}), None);
@@ -254,7 +254,7 @@ fn a_refusal_waits_for_the_sync_of_another_event() {
     let released = world.ledger.release(held);
     assert!(matches!(released.committed.as_slice(), [Committed::Close(_, Some(_))]));
     assert_eq!(released.costs.len(), 1);
-    assert_eq!(world.ledger.tally().syncs, before + 2);
+    assert_eq!(world.ledger.stats().syncs, before + 2);
 }
 
 #[test]
@@ -262,12 +262,12 @@ fn an_effect_that_is_no_harmless_read_never_starts_before_its_sync() {
     let mut world = World::new();
     world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
     for durability in [Durability::Normal, Durability::Deferred] {
-        let before = world.ledger.tally().syncs;
+        let before = world.ledger.stats().syncs;
         let calls =
             vec![world.call("developer", "write", &json!({}), None), world.call("developer", "none", &json!({}), None)];
         let batch = world.admit(durability, calls);
         assert!(matches!(batch.committed.as_slice(), [Committed::Start(_), Committed::Close(_, Some(_))]));
-        assert_eq!((batch.held.len(), world.ledger.tally().syncs), (0, before + 1));
+        assert_eq!((batch.held.len(), world.ledger.stats().syncs), (0, before + 1));
     }
 }
 
@@ -278,7 +278,7 @@ fn urgent_events_are_committed_with_a_sync_and_not_synced_again() {
             let mut world = World::new();
             world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
             syncs_fail(&world);
-            let Tally { commits, syncs, .. } = world.ledger.tally();
+            let StoreStats { commits, syncs, .. } = world.ledger.stats();
             let calls = ["read", action, "none"].map(|action| world.call("developer", action, &json!({}), None));
             let batch = world.admit(durability, calls.into());
             assert!(
@@ -289,7 +289,7 @@ fn urgent_events_are_committed_with_a_sync_and_not_synced_again() {
                 "{batch:?}"
             );
             assert_eq!((batch.held.len(), batch.unwritten.len()), (0, 0));
-            let after = world.ledger.tally();
+            let after = world.ledger.stats();
             assert_eq!((after.commits, after.syncs), (commits + 1, syncs + 1), "{action}");
         }
     }
@@ -317,10 +317,10 @@ fn a_counted_refusal_needs_no_sync() {
     assert_eq!((second.committed.len(), second.held.len()), (0, 1));
     let held = first.held.into_iter().chain(second.held).collect();
     assert_eq!(world.ledger.release(held).committed.len(), 2);
-    let (last, syncs) = (world.ledger.head(), world.ledger.tally().syncs);
+    let (last, syncs) = (world.ledger.head(), world.ledger.stats().syncs);
     let third = world.ledger.batch(Durability::Deferred, vec![invalid("r-3")], &mut world.broker);
     assert!(matches!(third.committed.as_slice(), [Committed::Close(_, Some(_))]));
-    assert_eq!((third.held.len(), world.ledger.head(), world.ledger.tally().syncs), (0, last, syncs));
+    assert_eq!((third.held.len(), world.ledger.head(), world.ledger.stats().syncs), (0, last, syncs));
 }
 
 #[test]

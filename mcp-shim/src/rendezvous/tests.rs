@@ -65,7 +65,7 @@ async fn without_any_notification_polling_finds_the_reply() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patience_ends_and_takes_the_request_back() {
+async fn a_timeout_takes_the_request_back() {
     let (directory, way) = mailbox();
     let id = document::request_id();
     let reply = way.ask(id, &list(), Duration::from_secs(120), pending(), &mut Heard(Vec::new())).await;

@@ -149,7 +149,7 @@ impl Bench {
     }
 
     fn stage<R>(&mut self, costs: &mut Vec<Cost>, at_once: usize, work: impl FnOnce(&mut Self) -> R) -> R {
-        let (statements, written, began) = (self.ledger.tally().statements, Written::now(), Instant::now());
+        let (statements, written, began) = (self.ledger.stats().statements, Written::now(), Instant::now());
         let mut done = None;
         let allocated = allocation_counter::measure(|| done = Some(work(self)));
         let (time, now) = (began.elapsed(), Written::now());
@@ -157,7 +157,7 @@ impl Bench {
         costs.push(Cost {
             time: time / u32::try_from(at_once).unwrap(),
             allocations: each(allocated.count_total),
-            statements: each(self.ledger.tally().statements - statements),
+            statements: each(self.ledger.stats().statements - statements),
             writes: each(now.calls - written.calls),
             bytes: each(now.bytes - written.bytes),
         });

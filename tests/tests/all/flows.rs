@@ -1,7 +1,7 @@
 //! Flows: proposed, approved by a person, and only then worked by; the same over every surface.
 
 mod operators;
-mod outside;
+mod external;
 mod whole;
 
 use serde_json::{Value, json};

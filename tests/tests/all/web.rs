@@ -1,9 +1,9 @@
 //! The inbox: real pages of the real host, spoken to as a browser does, and as nobody should.
 
 mod access;
+mod admission;
 mod audit;
 mod browser;
-mod doors;
 mod evidence;
 mod flows;
 mod grants;

@@ -4,7 +4,7 @@ use shared::reply::Evidence;
 use std::time::Duration;
 
 fn forge(effect: Effect, intent: Evidence, outcome: Outcome) -> Filtered {
-    Filtered { effect, intent, outcome, took: Duration::ZERO, aside: None, probe: None, looked: None, kept_back: None }
+    Filtered { effect, intent, outcome, took: Duration::ZERO, aside: None, probe: None, looked: None, withheld_result: None }
 }
 
 fn main() {}

@@ -32,7 +32,7 @@ pub(super) fn card(
     if let Some(tool) = &call.tool {
         card.say("Tool", tool.as_str());
     }
-    say_for_whom(&mut card, &call.header.behalf);
+    add_subject(&mut card, &call.header.behalf);
     card.together = together;
     describe(card, call, sealed, reasons)
 }
@@ -95,7 +95,7 @@ pub(super) fn together(
 
 /// Adds the person on whose behalf it is made. The key and the kind of chat are proved. Names are the person's own
 /// choice, so each stands on a line of its own, between quotes.
-pub(crate) fn say_for_whom(card: &mut Card, behalf: &Subject) {
+pub(crate) fn add_subject(card: &mut Card, behalf: &Subject) {
     let Some(person) = behalf.person() else { return };
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     card.say("On behalf of", &person.key());

@@ -114,7 +114,7 @@ impl Broker {
         let time = duration(request.duration_s);
         let mut card = Card::new();
         card.say("Workspace", group.as_str());
-        approval_requests::say_for_whom(&mut card, &command_request.header.behalf);
+        approval_requests::add_subject(&mut card, &command_request.header.behalf);
         card.say("Action", "get access for a while");
         card.say("Holds for", "every call of the workspace, for any person and chat that the grant allows");
         card.say("In short", &format!("{group} gets {} access to {} for {time}", grant.level, grant.provider));

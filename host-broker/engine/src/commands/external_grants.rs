@@ -38,11 +38,11 @@ impl Broker {
         let GrantMint { flow_id, flow_version, requested_tools, ttl_seconds, actor_label } = wanted;
         let no = |code: Code| Ok(CommandResult::no(code, code.meaning()));
         let invalid = |reason: &str| Ok(CommandResult::no(Code::InvalidParams, reason));
-        let outside = &self.config.flows.external_agent;
-        if outside.forbidden {
+        let external_agent = &self.config.flows.external_agent;
+        if external_agent.forbidden {
             return no(Code::FlowExternalAgentPolicyForbidden);
         }
-        if !outside.enabled {
+        if !external_agent.enabled {
             return no(Code::FlowExternalAgentDisabled);
         }
         if requested_tools.is_empty() {
@@ -77,7 +77,8 @@ impl Broker {
         let (Ok(grant_id), Ok(bearer)) = (fresh_id(self.ids.as_ref()), Bearer::fresh(BEARER, self.ids.as_ref())) else {
             return Ok(CommandResult::no(Code::EvidenceUnavailable, "The system's random source failed."));
         };
-        let seconds = ttl_seconds.map_or(outside.default_ttl_seconds, u64::from).min(outside.max_ttl_seconds);
+        let seconds =
+            ttl_seconds.map_or(external_agent.default_ttl_seconds, u64::from).min(external_agent.max_ttl_seconds);
         let actor = json!({ "actor_label": label, "vault_id": vault, "issued_by": &*header.caller_key });
         let access = Access {
             grant_id,
@@ -91,7 +92,7 @@ impl Broker {
             issued_at: tx.now(),
             expires_at: tx.now().plus(Duration::from_secs(seconds)),
             revoked_at: None,
-            max_invocations: outside.max_invocations,
+            max_invocations: external_agent.max_invocations,
             invocations: 0,
         };
         let no_place = match external_grants::issue(tx, &access, &bearer.digest())? {

@@ -182,7 +182,7 @@ impl Broker {
         let digest = agreement(granter, &command_request.header.behalf, request, grant, stored);
         let mut card = Card::new();
         card.say("Workspace", granter.as_str());
-        approval_requests::say_for_whom(&mut card, &command_request.header.behalf);
+        approval_requests::add_subject(&mut card, &command_request.header.behalf);
         card.say("Action", "give access");
         card.say("In short", &format!("{} gets {} access to {}", grant.group, grant.level, grant.provider));
         card.reasons.push(reason.to_owned());

@@ -297,7 +297,7 @@ fn card(command_request: &CommandRequest, request: &PlanRequest, judged: &[Judge
     let header = &command_request.header;
     let mut card = Card::new();
     card.say("Workspace", header.caller.group()?.as_str());
-    approval_requests::say_for_whom(&mut card, &header.behalf);
+    approval_requests::add_subject(&mut card, &header.behalf);
     card.say("Action", &format!("run {} calls in this order", judged.len()));
     card.say("Level", &level.to_string());
     card.reasons.push("The agent proposes several calls at once.".to_owned());

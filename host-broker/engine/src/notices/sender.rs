@@ -246,8 +246,8 @@ fn put(directory: &Path, name: &str, bytes: &[u8], mode: u32) -> Result<(), Stri
         return Err(format!("{} is no directory with a name", directory.display()));
     };
     let parent = Directory::open(parent).map_err(|why| fault(&why))?;
-    let room = parent.open_dir(last).map_err(|why| fault(&why))?;
-    room.write(name, bytes, mode).map_err(|why| fault(&why))
+    let target = parent.open_dir(last).map_err(|why| fault(&why))?;
+    target.write(name, bytes, mode).map_err(|why| fault(&why))
 }
 
 #[cfg(test)]

@@ -48,8 +48,11 @@ fn hostile_texts_take_no_more_than_a_little_longer() {
     ] {
         let text = json!(unit.repeat(size / unit.len()));
         // Some need two bytes for one in JSON, and the bytes over the cap are not looked at.
-        let text =
-            if cut::json_bytes(&text) > RESULT_BYTES_MAX { json!(unit.repeat(size / 2 / unit.len())) } else { text };
+        let text = if truncation::json_bytes(&text) > RESULT_BYTES_MAX {
+            json!(unit.repeat(size / 2 / unit.len()))
+        } else {
+            text
+        };
         timed(name, &scrubber, &text);
     }
     timed("empty strings", &scrubber, &json!(vec![""; size / 4]));

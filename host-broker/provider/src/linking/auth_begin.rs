@@ -75,7 +75,7 @@ impl NativeAction for AuthBegin {
         "begin to link an account".to_owned()
     }
 
-    fn guard(&self, _desk: &LinkContext, begun: Option<&usize>, _now: Timestamp) -> Guard {
+    fn guard(&self, _context: &LinkContext, begun: Option<&usize>, _now: Timestamp) -> Guard {
         let refuse = |code: Code, reason: String| Guard::Refuse(Refusal { code, reason });
         if self.account_hint.as_ref().is_some_and(|hint| hint.len() > HINT_MAX || hint.chars().any(char::is_control)) {
             let reason = format!("account_hint is one line of at most {HINT_MAX} bytes.");

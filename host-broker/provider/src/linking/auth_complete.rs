@@ -64,7 +64,7 @@ impl NativeAction for AuthComplete {
         "complete a flow that links an account".to_owned()
     }
 
-    fn guard(&self, _desk: &LinkContext, standing: Option<&LinkSessionState>, _now: Timestamp) -> Guard {
+    fn guard(&self, _context: &LinkContext, standing: Option<&LinkSessionState>, _now: Timestamp) -> Guard {
         let refuse = |code: Code| Guard::Refuse(Refusal { code, reason: code.meaning().to_owned() });
         let flow = match standing {
             Some(LinkSessionState::Open(flow)) => flow,

@@ -52,7 +52,7 @@ impl NativeAction for AuthList {
         "list the person's accounts".to_owned()
     }
 
-    fn guard(&self, _desk: &LinkContext, _facts: Option<&Self::Facts>, _now: Timestamp) -> Guard {
+    fn guard(&self, _context: &LinkContext, _facts: Option<&Self::Facts>, _now: Timestamp) -> Guard {
         Guard::Pass
     }
 
@@ -66,7 +66,7 @@ impl NativeAction for AuthList {
 
     async fn run(
         self,
-        _desk: &LinkContext,
+        _context: &LinkContext,
         facts: Option<Self::Facts>,
         _execution: &Execution,
     ) -> Result<(Accounts, String), Failure> {

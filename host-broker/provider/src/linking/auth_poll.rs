@@ -65,7 +65,7 @@ impl NativeAction for AuthPoll {
         "ask how far a flow is that links an account".to_owned()
     }
 
-    fn guard(&self, _desk: &LinkContext, facts: Option<&Self::Facts>, _now: Timestamp) -> Guard {
+    fn guard(&self, _context: &LinkContext, facts: Option<&Self::Facts>, _now: Timestamp) -> Guard {
         let refuse = |code: Code| Guard::Refuse(Refusal { code, reason: code.meaning().to_owned() });
         match facts {
             Some((LinkSessionState::Open(_) | LinkSessionState::Asked { .. }, _)) => Guard::Pass,

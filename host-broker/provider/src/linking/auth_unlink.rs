@@ -49,7 +49,7 @@ impl NativeAction for AuthUnlink {
         format!("unlink the account {}", self.account)
     }
 
-    fn guard(&self, _desk: &LinkContext, _facts: Option<&bool>, _now: Timestamp) -> Guard {
+    fn guard(&self, _context: &LinkContext, _facts: Option<&bool>, _now: Timestamp) -> Guard {
         Guard::Pass
     }
 
@@ -63,7 +63,7 @@ impl NativeAction for AuthUnlink {
 
     async fn run(
         self,
-        _desk: &LinkContext,
+        _context: &LinkContext,
         unlinked: Option<bool>,
         _execution: &Execution,
     ) -> Result<(Unlinked, String), Failure> {

@@ -200,7 +200,7 @@ impl Stage {
     }
 
     /// Stops the daemon as an operator would.
-    pub(super) fn stop(&mut self, _patience: Duration) -> anyhow::Result<()> {
+    pub(super) fn stop(&mut self, _timeout: Duration) -> anyhow::Result<()> {
         let Some(mut daemon) = self.daemon.take() else { return Ok(()) };
         let pid = rustix::process::Pid::from_child(&daemon);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;

@@ -44,14 +44,14 @@ pub(super) fn examine(context: &Context, hello: Option<&Value>) -> Vec<Finding> 
     let Some(data) = hello.and_then(|hello| hello.get("data")) else { return Vec::new() };
     let mut found = vec![version(data), evidence(data)];
     found.extend(program(data));
-    found.extend(outside(data));
+    found.extend(connections(data));
     found.extend(hello.and_then(stale_policy).map(|(fault, remedy)| Finding::problem("policy", fault, remedy)));
     found.push(Finding::ok("daemon", format!("it runs on {}", context.home.path().display())));
     found
 }
 
 /// The channels and the sinks that fail.
-fn outside(data: &Value) -> Vec<Finding> {
+fn connections(data: &Value) -> Vec<Finding> {
     let faults = data.get("receiving").and_then(Value::as_object).into_iter().flatten();
     let channels = faults.filter_map(|(channel, fault)| {
         let text = format!("answers of {channel} cannot be fetched: {}", fault.as_str()?);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn channels_and_sinks_that_fail_are_problems() {
-        let found = outside(&json!({
+        let found = connections(&json!({
             "receiving": { "phone": "the server refuses the token" },
             "sinks": { "archive": { "failing": { "reason": "no route" } }, "other": { "failing": null } },
         }));

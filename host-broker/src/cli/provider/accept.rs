@@ -307,7 +307,7 @@ fn could_start(context: &Context, config: &Config, name: &Name, now: &PinnedDefi
     let replacement = (name, Replacement { accepted: now, source: None });
     let fresh = replaced(config, &context.home, &context.platform, None, replacement);
     let is_its = |listed: &Name| config.table_of(listed).is_some_and(|(own, _)| own == name);
-    context.policy(config, &context.catalogue(config).exchanged(is_its, fresh)).map(drop)
+    context.policy(config, &context.catalogue(config).with_replaced(is_its, fresh)).map(drop)
 }
 
 fn of_bridge(

@@ -1,7 +1,7 @@
 //! The configuration and the groups of the page, also while `broker.toml` is invalid.
 
 use super::mailbox::Mailbox;
-use crate::assembly::secrets::{Sight, secrets_at_hand, sights};
+use crate::assembly::secrets::{SecretStatus, available_secrets, secret_statuses};
 use crate::cli::Context;
 use crate::cli::output::CliError;
 use config::Config;
@@ -22,14 +22,14 @@ pub(super) struct Configured {
 
 impl Configured {
     pub(super) fn of(context: &Context, config: Config) -> Self {
-        let (catalogue, secrets) = (context.catalogue(&config), secrets_at_hand(&config, &context.platform));
+        let (catalogue, secrets) = (context.catalogue(&config), available_secrets(&config, &context.platform));
         Self { config, catalogue, secrets }
     }
 
     /// Returns the secrets of a provider.
-    pub(super) fn sights(&self, provider: &Provider) -> Vec<Sight<'_>> {
+    pub(super) fn secret_statuses(&self, provider: &Provider) -> Vec<SecretStatus<'_>> {
         let table = self.config.table_of(provider);
-        table.map(|(name, table)| sights(name, table, &self.secrets)).unwrap_or_default()
+        table.map(|(name, table)| secret_statuses(name, table, &self.secrets)).unwrap_or_default()
     }
 
     /// Issuers of context tokens whose secret cannot be used, as far as that can be seen.

@@ -1,7 +1,8 @@
 //! Agents: the flow of their external grant, its tools, and the outcomes of their calls.
 
 use super::{
-    IDEMPOTENCY_KEY, Members, Outside, PREFER, Segment, Visitor, code_of, invalid, named, only, refused, reply, said,
+    ExternalApi, IDEMPOTENCY_KEY, Members, PREFER, Segment, Visitor, code_of, invalid, named, only, refused, reply,
+    said,
 };
 use crate::daemon::{Invocation, Message};
 use axum::Extension;
@@ -31,7 +32,7 @@ fn access(visitor: Visitor) -> Result<GrantId, Box<Response>> {
     }
 }
 
-impl Outside {
+impl ExternalApi {
     /// The flow, as an agent reads it.
     pub(super) async fn read(&self, access: GrantId, flow: Id) -> Response {
         let read = self.put(Caller::External(access), Command::ReadFlow(flow), limits::TIMEOUT_DEFAULT).await;
@@ -45,7 +46,7 @@ impl Outside {
         let _waiting = rpc_id.map(|id| self.under_way.begin((access.clone(), id), request_id.clone()));
         let (answer, receiver) = oneshot::channel();
         let of = request_id.clone();
-        let mut asker = Asker { outside: self, access: access.clone(), of: of.clone(), withdraws: unless_left };
+        let mut asker = Asker { api: self, access: access.clone(), of: of.clone(), withdraws: unless_left };
         let invoked = Invoked { grant: access, tool, given, request_id, idempotency_key: key, timeout };
         self.reports.send(Message::Invoked(Box::new(Invocation { invoked, answer })));
         let reply = reply(receiver, limits::TIMEOUT_MAX).await;
@@ -89,7 +90,7 @@ impl Outside {
 
 /// An agent that waits for the reply to a call.
 struct Asker<'a> {
-    outside: &'a Outside,
+    api: &'a ExternalApi,
     access: GrantId,
     of: RequestId,
     /// Whether the call is withdrawn when the agent stops waiting.
@@ -99,7 +100,7 @@ struct Asker<'a> {
 impl Drop for Asker<'_> {
     fn drop(&mut self) {
         if self.withdraws {
-            self.outside.withdraw(self.access.clone(), self.of.clone());
+            self.api.withdraw(self.access.clone(), self.of.clone());
         }
     }
 }
@@ -119,17 +120,17 @@ pub(super) struct Called {
 
 /// `POST /api/v1/flows/external-tools/{tool_id}/invoke`
 pub(super) async fn invoke(
-    State(outside): State<Arc<Outside>>,
+    State(api): State<Arc<ExternalApi>>,
     Extension(visitor): Extension<Visitor>,
     Extension(Members(given)): Extension<Members>,
     tool: Segment,
     headers: HeaderMap,
 ) -> Response {
-    invoked(&outside, visitor, tool, given, headers).await.unwrap_or_else(|response| *response)
+    invoked(&api, visitor, tool, given, headers).await.unwrap_or_else(|response| *response)
 }
 
 async fn invoked(
-    outside: &Outside,
+    api: &ExternalApi,
     visitor: Visitor,
     tool: Segment,
     given: Map<String, Value>,
@@ -142,7 +143,7 @@ async fn invoked(
         Some(Some(key)) => Some(key),
         Some(None) => return Err(Box::new(invalid("Idempotency-Key: it is no key, or there are several."))),
     };
-    let (of, reply) = outside
+    let (of, reply) = api
         .call(Called { access, tool, given, key, timeout: prefers(&headers), unless_left: false, rpc_id: None })
         .await?;
     Ok(said(&reply, Some(&of)))
@@ -150,7 +151,7 @@ async fn invoked(
 
 /// `GET /api/v1/flows/external-calls/{request_id}`
 pub(super) async fn result(
-    State(outside): State<Arc<Outside>>,
+    State(api): State<Arc<ExternalApi>>,
     Extension(visitor): Extension<Visitor>,
     of: Segment,
     headers: HeaderMap,
@@ -162,7 +163,7 @@ pub(super) async fn result(
     let Some(of) = named::<RequestId>(of) else { return refused(Code::UnknownRequest) };
     // Without `Prefer`, a repeated request takes no place while the call runs.
     let timeout = prefers(&headers).unwrap_or(Duration::ZERO).min(limits::TIMEOUT_MAX);
-    let result = outside.result_of(access, of.clone(), timeout).await;
+    let result = api.result_of(access, of.clone(), timeout).await;
     result.map_or_else(|response| *response, |reply| said(&reply, Some(&of)))
 }
 

@@ -14,7 +14,7 @@ mod own;
 
 use super::agents::{Called, prefers};
 use super::operators::request_of;
-use super::{BODY_BYTES_MAX, EVENT_STREAM, Outside, Visitor};
+use super::{BODY_BYTES_MAX, EVENT_STREAM, ExternalApi, Visitor};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{MethodRouter, any};
@@ -64,27 +64,27 @@ pub(super) use errors::{spoken, unauthorized};
 type Service = StreamableHttpService<Server, NeverSessionManager>;
 
 /// Returns the handler at [`PLACE`]. Hosts, origins and bearers are checked before.
-pub(super) fn route(outside: &Arc<Outside>) -> MethodRouter<Arc<Outside>> {
-    let service = service(outside);
-    any(async move |State(outside): State<Arc<Outside>>, request: Request| {
-        messages::serve(service.clone(), &outside, request).await
+pub(super) fn route(api: &Arc<ExternalApi>) -> MethodRouter<Arc<ExternalApi>> {
+    let service = service(api);
+    any(async move |State(api): State<Arc<ExternalApi>>, request: Request| {
+        messages::serve(service.clone(), &api, request).await
     })
 }
 
-fn service(outside: &Arc<Outside>) -> Service {
+fn service(api: &Arc<ExternalApi>) -> Service {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .disable_allowed_hosts()
         .with_max_request_body_bytes(BODY_BYTES_MAX);
-    let outside = Arc::clone(outside);
-    let server = move || Ok(Server { outside: Arc::clone(&outside) });
+    let api = Arc::clone(api);
+    let server = move || Ok(Server { api: Arc::clone(&api) });
     StreamableHttpService::new(server, Arc::default(), config)
 }
 
 /// For one request.
 pub(super) struct Server {
-    outside: Arc<Outside>,
+    api: Arc<ExternalApi>,
 }
 
 /// Returns the operations of an operator.
@@ -116,7 +116,7 @@ fn says_something(output: &Value) -> bool {
 impl Server {
     /// An agent's tools, as they are now; none if the access does not hold.
     fn tools(&self, access: &GrantId) -> Result<Vec<Tool>, ErrorData> {
-        let Outside { config, read_pool, dispatcher, clock, .. } = self.outside.as_ref();
+        let ExternalApi { config, read_pool, dispatcher, clock, .. } = self.api.as_ref();
         let held = read_pool.look(|connection| {
             let Some(found) = find(connection, access)? else { return Ok(None) };
             let wanted = Use::Read(&found.flow_id);
@@ -174,7 +174,7 @@ impl Server {
                 let unless_left = context.protocol_version().is_some_and(|own| own >= ProtocolVersion::V_2026_07_28);
                 let rpc_id = serde_json::to_string(&context.id).ok();
                 let called = Called { access, tool, given, key: None, timeout, unless_left, rpc_id };
-                let called = async { self.outside.call(called).await.map(|(_, reply)| reply) };
+                let called = async { self.api.call(called).await.map(|(_, reply)| reply) };
                 let reply = unless_gone(context, called).await?;
                 // The refusal has its row; to the client a tool that it is not shown is none.
                 let is_unknown = [Code::FlowExternalGrantToolDenied, Code::FlowExternalToolDenied]
@@ -186,17 +186,17 @@ impl Server {
         let reply = match asked {
             Asked::Result(of) => {
                 let timeout = timeout.unwrap_or(limits::TIMEOUT_DEFAULT).min(limits::TIMEOUT_MAX);
-                unless_gone(context, self.outside.result_of(access, of, timeout)).await?
+                unless_gone(context, self.api.result_of(access, of, timeout)).await?
             }
-            Asked::Cancel(of) => unless_gone(context, self.outside.cancel(access, of)).await?,
+            Asked::Cancel(of) => unless_gone(context, self.api.cancel(access, of)).await?,
         };
         Ok(complete(&reply))
     }
 
     /// Refuses arguments of a call that was never sent. No row is written for it, so its request id is one of its own.
     fn bad_arguments(&self, fault: &str) -> Result<CallToolResponse, ErrorData> {
-        let id: RequestId = self.outside.fresh_id().map_err(|_none| unanswered())?;
-        Ok(CallToolResponse::Complete(answers::bad_arguments(id, fault, self.outside.clock.now())))
+        let id: RequestId = self.api.fresh_id().map_err(|_none| unanswered())?;
+        Ok(CallToolResponse::Complete(answers::bad_arguments(id, fault, self.api.clock.now())))
     }
 }
 
@@ -298,7 +298,7 @@ impl ServerHandler for Server {
                 let operation = operations(&operator).find(|known| known.name == request.name);
                 let operation = operation.ok_or_else(|| answers::unknown_tool(&request.name))?;
                 match request_of(operation, given) {
-                    Ok(asked) => unless_gone(&context, self.outside.work(&operator, asked)).await.map(|r| complete(&r)),
+                    Ok(asked) => unless_gone(&context, self.api.work(&operator, asked)).await.map(|r| complete(&r)),
                     Err(fault) => self.bad_arguments(&fault),
                 }
             }

@@ -3,7 +3,7 @@
 //! Each route is an operation of [`shared::flow::operations`]. Its input comes in the path, the query and the body. The
 //! same parser reads the requests of the main group's agent and of the command line.
 
-use super::{Members, Outside, VAULT, Visitor, invalid, only, refused, said};
+use super::{ExternalApi, Members, VAULT, Visitor, invalid, only, refused, said};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{Query, RawPathParams, Request, State};
 use axum::http::Uri;
@@ -49,14 +49,14 @@ pub(super) const ROUTES: [Route; operations::ALL.len()] = [
 ];
 
 /// The routes.
-pub(super) fn router() -> Router<Arc<Outside>> {
+pub(super) fn router() -> Router<Arc<ExternalApi>> {
     ROUTES.into_iter().fold(Router::new(), |router, Route { method, path, operation }| {
-        let handler = move |State(outside): State<Arc<Outside>>,
+        let handler = move |State(api): State<Arc<ExternalApi>>,
                             Extension(visitor): Extension<Visitor>,
                             Extension(Members(sent)): Extension<Members>,
                             names: Names,
                             request: Request| async move {
-            operate(&outside, operation, (visitor, sent), names, request).await.unwrap_or_else(|response| *response)
+            operate(&api, operation, (visitor, sent), names, request).await.unwrap_or_else(|response| *response)
         };
         router.route(path, on(method, handler))
     })
@@ -66,7 +66,7 @@ pub(super) fn router() -> Router<Arc<Outside>> {
 type Names = Result<RawPathParams, RawPathParamsRejection>;
 
 async fn operate(
-    outside: &Outside,
+    api: &ExternalApi,
     operation: &'static Operation,
     (visitor, mut asked): (Visitor, Map<String, Value>),
     names: Names,
@@ -87,7 +87,7 @@ async fn operate(
                 return Err(Box::new(refused(Code::UnknownFlow)));
             }
             let request = request_of(operation, asked).map_err(|why| Box::new(invalid(&why)))?;
-            outside.work(&operator, request).await.map(|reply| said(&reply, None))
+            api.work(&operator, request).await.map(|reply| said(&reply, None))
         }
         Visitor::Agent(access) if operation.name == operations::FLOW_PROJECT.name => {
             let is_theirs = asked.remove("harness").is_none_or(|harness| harness == "agent_bundle");
@@ -96,7 +96,7 @@ async fn operate(
                 return Err(Box::new(refused(Code::FlowHarnessUnsupported)));
             }
             let flow = flow.ok_or_else(|| Box::new(refused(Code::FlowExternalGrantFlowMismatch)))?;
-            Ok(outside.read(access, flow).await)
+            Ok(api.read(access, flow).await)
         }
         Visitor::Agent(_) => Err(Box::new(refused(Code::OperatorTokenDenied))),
     }
@@ -108,7 +108,7 @@ pub(super) fn request_of(operation: &Operation, asked: Map<String, Value>) -> Re
     if let Document::Flow(request) = request { Ok(request) } else { Err("it is no request about flows".to_owned()) }
 }
 
-impl Outside {
+impl ExternalApi {
     /// Sends an operator's request to the broker, which decides whether the token permits it.
     pub(super) async fn work(&self, operator: &Operator, request: FlowRequest) -> Result<Reply, Box<Response>> {
         let command = Command::Flow(FlowCommand { vault: operator.vault.clone(), request });

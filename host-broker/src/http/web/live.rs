@@ -17,7 +17,7 @@ use tokio::sync::watch::error::RecvError;
 use tokio::time::Instant;
 
 /// How often a line is sent that says nothing, so that who has left is noticed.
-const BEAT: Duration = Duration::from_secs(15);
+const HEARTBEAT: Duration = Duration::from_secs(15);
 /// The interval at which a page asks for the approval requests of other hosts.
 const OTHER_HOSTS: Duration = Duration::from_secs(5);
 /// Changes to the approval requests that come faster than this are one.
@@ -141,7 +141,7 @@ pub(super) fn stream(
     subject: Subject,
     gap: Duration,
 ) -> Response {
-    let cookie = request_guard::cookie(shared.web.entrance.address(), headers).unwrap_or_default().to_owned();
+    let cookie = request_guard::cookie(shared.web.sign_in.address(), headers).unwrap_or_default().to_owned();
     let Some(place) = shared.streams.take(visitor.person) else {
         return plain(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -174,19 +174,19 @@ impl Watcher {
         };
         let line = line?;
         self.said = Some(Instant::now());
-        if self.shared.web.entrance.visitor(&self.cookie, Use::Watch).is_none() {
+        if self.shared.web.sign_in.visitor(&self.cookie, Use::Watch).is_none() {
             self.over = true;
             return Some("data: signed out\n\n");
         }
         Some(line)
     }
 
-    /// Waits for the gap after the last line, then for a change, but not longer than a beat.
+    /// Waits for the gap after the last line, then for a change, but not longer than a heartbeat.
     async fn line(&mut self, said: Instant) -> Option<&'static str> {
         tokio::time::sleep(self.gap.saturating_sub(said.elapsed())).await;
         tokio::select! {
             changed = self.subject.changed() => changed.ok().map(|()| "data: changed\n\n"),
-            () = tokio::time::sleep(BEAT) => Some(":\n\n"),
+            () = tokio::time::sleep(HEARTBEAT) => Some(":\n\n"),
         }
     }
 }

@@ -94,7 +94,7 @@ pub enum Admission {
 }
 
 /// The sign-in.
-pub struct Entrance {
+pub struct WebSignIn {
     address: Address,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Random>,
@@ -109,8 +109,8 @@ struct State {
     pace: Pace,
 }
 
-impl Entrance {
-    /// Creates an entrance without sessions.
+impl WebSignIn {
+    /// Creates a sign-in without sessions.
     pub fn new(address: Address, config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Random>) -> Self {
         let token = |(name, table): (&String, &config::PersonTable)| Some((name.clone(), table.web_token_sha256?));
         let tokens = config.people.iter().filter_map(token).collect();

@@ -37,7 +37,7 @@ impl Shared {
     pub(super) fn sign_in_first(&self, headers: &HeaderMap, next: &str) -> Response {
         let shown = Shown {
             next: place(next),
-            has_tokens: self.web.entrance.has_tokens(),
+            has_tokens: self.web.sign_in.has_tokens(),
             may_be_known: request_guard::comes_from_elsewhere(headers),
             fault: None,
         };
@@ -45,13 +45,13 @@ impl Shared {
     }
 
     fn not_let_in(&self, status: StatusCode, next: &str, fault: &str) -> Response {
-        let has_tokens = self.web.entrance.has_tokens();
+        let has_tokens = self.web.sign_in.has_tokens();
         let shown = Shown { next: place(next), has_tokens, may_be_known: false, fault: Some(fault) };
         html(status, page::sign_in::page(self.web.clock.now(), &shown))
     }
 
     fn let_in(&self, cookie: &str, next: &str) -> Response {
-        on_to(place(next), &request_guard::set_cookie(self.web.entrance.address(), cookie))
+        on_to(place(next), &request_guard::set_cookie(self.web.sign_in.address(), cookie))
     }
 }
 
@@ -73,7 +73,7 @@ pub(super) async fn page(
 ) -> Response {
     let way = way.map(|Query(way)| way).unwrap_or_default();
     let Some(link) = way.link else { return shared.sign_in_first(&headers, "/") };
-    match shared.web.entrance.whose(&link) {
+    match shared.web.sign_in.whose(&link) {
         Some(person) => html(StatusCode::OK, page::sign_in::confirm(shared.web.clock.now(), &person, &link)),
         None => shared.not_let_in(StatusCode::GONE, "/", SPENT),
     }
@@ -82,7 +82,7 @@ pub(super) async fn page(
 /// `POST /sign-in/link`
 pub(super) async fn with_link(State(shared): State<Shared>, form: Result<Form<Credential>, FormRejection>) -> Response {
     let Ok(Form(given)) = form else { return shared.not_let_in(StatusCode::BAD_REQUEST, "/", SPENT) };
-    match shared.web.entrance.with_link(&given.secret) {
+    match shared.web.sign_in.with_link(&given.secret) {
         Ok(Some(cookie)) => shared.let_in(&cookie, "/"),
         Ok(None) => shared.not_let_in(StatusCode::GONE, "/", SPENT),
         Err(_none) => shared.not_let_in(StatusCode::SERVICE_UNAVAILABLE, "/", NO_RANDOMNESS),
@@ -97,7 +97,7 @@ pub(super) async fn with_token(
     let Ok(Form(given)) = form else {
         return shared.not_let_in(StatusCode::BAD_REQUEST, "/", "This is not a token.");
     };
-    match shared.web.entrance.with_token(given.secret.trim()) {
+    match shared.web.sign_in.with_token(given.secret.trim()) {
         Ok(Admission::In(cookie)) => shared.let_in(&cookie, &given.next),
         Ok(Admission::Unknown) => shared.not_let_in(StatusCode::UNAUTHORIZED, &given.next, "This token is unknown."),
         Ok(Admission::TooMany(seconds)) => {
@@ -116,17 +116,17 @@ pub(super) async fn out(
     headers: HeaderMap,
     form: Result<Form<Leaving>, FormRejection>,
 ) -> Response {
-    let entrance = &shared.web.entrance;
+    let sign_in = &shared.web.sign_in;
     if let (Some(visitor), Some(cookie)) =
-        (shared.visitor(&headers, Use::Page), request_guard::cookie(entrance.address(), &headers))
+        (shared.visitor(&headers, Use::Page), request_guard::cookie(sign_in.address(), &headers))
     {
         if !form.is_ok_and(|Form(leaving)| visitor.sent(&leaving.form)) {
             let words = "The page is older than your sign-in. Open the inbox again.";
             return shared.told(StatusCode::FORBIDDEN, Some(&visitor), "Still signed in", words);
         }
-        entrance.leave(cookie);
+        sign_in.leave(cookie);
     }
-    on_to("/", &request_guard::set_cookie(entrance.address(), ""))
+    on_to("/", &request_guard::set_cookie(sign_in.address(), ""))
 }
 
 #[cfg(test)]

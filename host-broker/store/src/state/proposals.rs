@@ -361,7 +361,7 @@ pub fn drop_changes(tx: &Transaction<'_>, approval: i64) -> Result<(), StoreErro
 ///
 /// # Errors
 /// [`StoreError`].
-pub fn in_vain(tx: &Transaction<'_>, caller: &str, by: &RequestId) -> Result<(), StoreError> {
+pub fn mark_failed(tx: &Transaction<'_>, caller: &str, by: &RequestId) -> Result<(), StoreError> {
     let with = params![caller, by.as_str()];
     change(tx, "UPDATE proposals SET changes = NULL, diff = NULL WHERE caller = ?1 AND applied_by = ?2", with)
 }

@@ -1,6 +1,6 @@
 //! Operators elsewhere: how far their tokens reach, what ends them, and that every surface gives the same.
 
-use super::outside::{Agent, TOOLS, heard};
+use super::external::{Agent, TOOLS, heard};
 use super::{answer, approved, asked, bundle, flow, said, version, with};
 use serde_json::{Map, Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -1,7 +1,7 @@
 //! The whole way of the guide: from a flow to real log lines outside, to the end of the access; and many at once.
 
+use super::external::{Agent, TOOLS};
 use super::operators::{ALL, Operator};
-use super::outside::{Agent, TOOLS};
 use super::{answer, approved, asked, bundle, flow, said, with};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -41,7 +41,7 @@ pub(super) fn next(command_request: &CommandRequest, now: Timestamp) -> Option<u
 fn part(
     command_request: Box<CommandRequest>,
     place: usize,
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
 ) -> Result<Box<Call>, Box<CommandRequest>> {
     match *command_request {
         CommandRequest { header, command: Command::Plan(request), asked: false, mut calls, failed_read: None }
@@ -51,7 +51,7 @@ fn part(
             let now = Instant::now();
             let left = header.provider_deadline().saturating_duration_since(now);
             call.header.arrived = now;
-            call.header.timeout = patience.map_or(left, |patience| patience.min(left));
+            call.header.timeout = timeout.map_or(left, |timeout| timeout.min(left));
             call.plan = Some(Box::new(WaitingPlan { header, request, others: calls, place }));
             Ok(call)
         }
@@ -102,8 +102,8 @@ impl Broker {
         place: usize,
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
         let provider = command_request.calls.get(place).map(|call| &call.provider);
-        let patience = provider.and_then(|provider| self.catalogue.timeout(provider));
-        let mut call = match part(command_request, place, patience) {
+        let timeout = provider.and_then(|provider| self.catalogue.timeout(provider));
+        let mut call = match part(command_request, place, timeout) {
             Ok(call) => call,
             Err(plan) => {
                 let refusal = Refusal::new(Code::InvalidParams, UNPLANNABLE.to_owned());

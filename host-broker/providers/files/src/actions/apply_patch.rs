@@ -54,7 +54,7 @@ impl NativeAction for ApplyPatch {
         format!("propose a patch of {}", counted(self.patch.len(), "byte", "bytes"))
     }
 
-    fn guard(&self, _desk: &FilesContext, _facts: Option<&()>, _now: Timestamp) -> Guard {
+    fn guard(&self, _context: &FilesContext, _facts: Option<&()>, _now: Timestamp) -> Guard {
         let most = Limits::default().patch_bytes;
         if self.patch.len() > most {
             return refuse(Code::TooLarge, format!("A patch may have {most} bytes."));

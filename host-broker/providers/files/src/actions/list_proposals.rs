@@ -41,7 +41,7 @@ impl NativeAction for ListProposals {
         "list proposals".to_owned()
     }
 
-    fn guard(&self, _desk: &FilesContext, _facts: Option<&Vec<Listed>>, _now: Timestamp) -> Guard {
+    fn guard(&self, _context: &FilesContext, _facts: Option<&Vec<Listed>>, _now: Timestamp) -> Guard {
         Guard::Pass
     }
 
@@ -59,7 +59,7 @@ impl NativeAction for ListProposals {
 
     async fn run(
         self,
-        _desk: &FilesContext,
+        _context: &FilesContext,
         facts: Option<Vec<Listed>>,
         _execution: &Execution,
     ) -> Result<(Self::Output, String), Failure> {

@@ -43,7 +43,7 @@ impl NativeAction for WithdrawProposal {
         format!("withdraw {}", self.hitl_id)
     }
 
-    fn guard(&self, _desk: &FilesContext, _facts: Option<&bool>, _now: Timestamp) -> Guard {
+    fn guard(&self, _context: &FilesContext, _facts: Option<&bool>, _now: Timestamp) -> Guard {
         Guard::Pass
     }
 
@@ -61,7 +61,7 @@ impl NativeAction for WithdrawProposal {
 
     async fn run(
         self,
-        _desk: &FilesContext,
+        _context: &FilesContext,
         facts: Option<bool>,
         _execution: &Execution,
     ) -> Result<(Self::Output, String), Failure> {

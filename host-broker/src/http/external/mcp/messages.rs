@@ -5,7 +5,7 @@
 
 use super::errors::{bad_request, document, spoken};
 use super::{Service, Visitor};
-use crate::http::external::{BODY_BYTES_MAX, Outside};
+use crate::http::external::{BODY_BYTES_MAX, ExternalApi};
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{Method, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -24,7 +24,7 @@ const REVISION: &str = "mcp-protocol-version";
 pub(super) struct OfBatch;
 
 /// Answers a request to `/mcp`. Whose it is, is known; its body is here as a whole.
-pub(super) async fn serve(service: Service, outside: &Outside, request: Request<Body>) -> Response {
+pub(super) async fn serve(service: Service, api: &ExternalApi, request: Request<Body>) -> Response {
     let (head, body) = request.into_parts();
     let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
         return bad_request(None, &ErrorData::invalid_request("the message cannot be read", None));
@@ -34,11 +34,11 @@ pub(super) async fn serve(service: Service, outside: &Outside, request: Request<
     }
     let revision = head.headers.get(REVISION).map_or(Some(BATCH_REVISION), |value| value.to_str().ok());
     match rpc::batch(&body, revision) {
-        Some(Ok(messages)) => batch(&service, outside, &head, &messages).await,
+        Some(Ok(messages)) => batch(&service, api, &head, &messages).await,
         Some(Err(BatchError::NotJson)) => bad_request(None, &no_json()),
         Some(Err(fault)) => bad_request(None, &ErrorData::invalid_request(fault.to_string(), None)),
         None => match checked(&body, limits::REQUEST_NODES_MAX) {
-            Ok(None) if heed_cancellation(outside, &head, &body) => StatusCode::ACCEPTED.into_response(),
+            Ok(None) if heed_cancellation(api, &head, &body) => StatusCode::ACCEPTED.into_response(),
             Ok(id) => spoken(asked(&service, head, body).await, id).await,
             Err(fault) => bad_request(fault.id.as_ref(), &fault.error),
         },
@@ -48,7 +48,7 @@ pub(super) async fn serve(service: Service, outside: &Outside, request: Request<
 /// Withdraws the call whose request an agent's client cancels. Returns whether the message is such a notification.
 ///
 /// Source: MCP, "Cancellation". An unknown request is ignored.
-fn heed_cancellation(outside: &Outside, head: &Parts, message: &[u8]) -> bool {
+fn heed_cancellation(api: &ExternalApi, head: &Parts, message: &[u8]) -> bool {
     let Text::Message(envelope) = rpc::read(message) else { return false };
     if envelope.kind != Kind::Notification || envelope.method.as_deref() != Some("notifications/cancelled") {
         return false;
@@ -56,7 +56,7 @@ fn heed_cancellation(outside: &Outside, head: &Parts, message: &[u8]) -> bool {
     let message: Option<Value> = serde_json::from_slice(message).ok();
     let id = message.as_ref().and_then(|message| message.pointer("/params/requestId"));
     if let (Some(id), Some(Visitor::Agent(access))) = (id, head.extensions.get::<Visitor>()) {
-        outside.cancelled(access, id.to_string());
+        api.cancelled(access, id.to_string());
     }
     true
 }
@@ -70,7 +70,7 @@ async fn asked(service: &Service, head: Parts, body: Bytes) -> Response {
 /// A message that needs no answer has none; if none has one, neither has the batch.
 async fn batch(
     service: &Service,
-    outside: &Outside,
+    api: &ExternalApi,
     head: &Parts,
     messages: &[&serde_json::value::RawValue],
 ) -> Response {
@@ -79,7 +79,7 @@ async fn batch(
     let answers = messages.iter().enumerate().map(|(n, message)| {
         let checked = checked(message.get().as_bytes(), nodes_max);
         // The request as a whole has its turn already.
-        async move { one_of_many(service, outside, head, (message.get(), checked), n == 0).await }
+        async move { one_of_many(service, api, head, (message.get(), checked), n == 0).await }
     });
     let answers: Vec<Value> = join_all(answers).await.into_iter().flatten().collect();
     if answers.is_empty() {
@@ -90,7 +90,7 @@ async fn batch(
 
 async fn one_of_many(
     service: &Service,
-    outside: &Outside,
+    api: &ExternalApi,
     head: &Parts,
     (message, checked): (&str, Result<Option<Value>, Box<Fault>>),
     has_turn: bool,
@@ -98,7 +98,7 @@ async fn one_of_many(
     let id = match (rpc::read(message.as_bytes()), checked) {
         (Text::Message(envelope), checked) if matches!(envelope.kind, Kind::Notification | Kind::Response) => {
             if checked.is_ok() {
-                heed_cancellation(outside, head, message.as_bytes());
+                heed_cancellation(api, head, message.as_bytes());
             }
             return None;
         }
@@ -112,7 +112,7 @@ async fn one_of_many(
         (_, Err(fault)) => return Some(document(fault.id.as_ref(), &fault.error)),
     };
     let name = head.extensions.get::<Visitor>().map(Visitor::name).unwrap_or_default();
-    let turn = if has_turn { None } else { outside.rates.take(name) };
+    let turn = if has_turn { None } else { api.rates.take(name) };
     if !has_turn && turn.is_none() {
         let code = Code::RateLimited;
         let data = json!({ "code": code.word(), "status": "denied" });

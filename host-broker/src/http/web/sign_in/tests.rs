@@ -25,14 +25,14 @@ impl Random for Counted {
     }
 }
 
-fn entrance() -> (Entrance, Arc<Hand>) {
+fn sign_in() -> (WebSignIn, Arc<Hand>) {
     let text = format!("[people.alice]\nweb_token_sha256 = \"{}\"\n", String::from(TokenDigest::of("right")));
     let config = Config::parse(&text, Path::new("x"), &Environment::new(), crate::providers::KINDS).unwrap();
     let clock = Arc::new(Hand(AtomicI64::new(1_000_000)));
     let address = Address::new("127.0.0.1:7420".parse().unwrap(), None, &LedgerKey::new(vec![7; 32]));
     let ids = Arc::new(Counted(AtomicU64::new(0)));
     let same: Arc<Hand> = Arc::clone(&clock);
-    (Entrance::new(address, &config, same, ids), clock)
+    (WebSignIn::new(address, &config, same, ids), clock)
 }
 
 fn secret(link: &Link) -> String {
@@ -62,42 +62,42 @@ fn a_home_has_one_name_for_ever_and_no_other_host_is_it() {
 
 #[test]
 fn a_link_is_good_once_and_for_ten_minutes() {
-    let (entrance, clock) = entrance();
-    let link = entrance.link("alice").unwrap();
-    assert_eq!(entrance.whose(&secret(&link)).as_deref(), Some("alice"));
-    assert_eq!(entrance.whose(&secret(&link)).as_deref(), Some("alice"), "looking spends nothing");
-    let cookie = entrance.with_link(&secret(&link)).unwrap().unwrap();
-    assert_eq!(entrance.visitor(&cookie, Use::Page).unwrap().person, "alice");
-    assert_eq!(entrance.with_link(&secret(&link)).unwrap(), None);
-    let late = entrance.link("alice").unwrap();
+    let (sign_in, clock) = sign_in();
+    let link = sign_in.link("alice").unwrap();
+    assert_eq!(sign_in.whose(&secret(&link)).as_deref(), Some("alice"));
+    assert_eq!(sign_in.whose(&secret(&link)).as_deref(), Some("alice"), "looking spends nothing");
+    let cookie = sign_in.with_link(&secret(&link)).unwrap().unwrap();
+    assert_eq!(sign_in.visitor(&cookie, Use::Page).unwrap().person, "alice");
+    assert_eq!(sign_in.with_link(&secret(&link)).unwrap(), None);
+    let late = sign_in.link("alice").unwrap();
     clock.0.fetch_add(600_000, Ordering::SeqCst);
-    assert_eq!(entrance.whose(&secret(&late)), None);
-    assert_eq!(entrance.with_link(&secret(&late)).unwrap(), None);
-    assert_eq!(entrance.with_link("").unwrap(), None);
+    assert_eq!(sign_in.whose(&secret(&late)), None);
+    assert_eq!(sign_in.with_link(&secret(&late)).unwrap(), None);
+    assert_eq!(sign_in.with_link("").unwrap(), None);
 }
 
 #[test]
 fn an_older_link_gives_way_and_other_peoples_stay() {
-    let (entrance, _) = entrance();
-    let other = entrance.link("bob").unwrap();
-    let links: Vec<String> = (0..=LINKS_MAX).map(|_| secret(&entrance.link("alice").unwrap())).collect();
-    assert_eq!(entrance.whose(&links[0]), None);
-    assert!(links[1..].iter().all(|link| entrance.whose(link).is_some()));
-    assert!(entrance.whose(&secret(&other)).is_some());
+    let (sign_in, _) = sign_in();
+    let other = sign_in.link("bob").unwrap();
+    let links: Vec<String> = (0..=LINKS_MAX).map(|_| secret(&sign_in.link("alice").unwrap())).collect();
+    assert_eq!(sign_in.whose(&links[0]), None);
+    assert!(links[1..].iter().all(|link| sign_in.whose(link).is_some()));
+    assert!(sign_in.whose(&secret(&other)).is_some());
 }
 
 #[test]
 fn a_flood_of_wrong_tokens_is_slowed_down_and_keeps_nobody_out() {
-    let (entrance, clock) = entrance();
-    assert!(matches!(entrance.with_token("right").unwrap(), Admission::In(_)));
+    let (sign_in, clock) = sign_in();
+    assert!(matches!(sign_in.with_token("right").unwrap(), Admission::In(_)));
     let mut tried = 0;
-    while entrance.with_token("wrong").unwrap() == Admission::Unknown {
+    while sign_in.with_token("wrong").unwrap() == Admission::Unknown {
         tried += 1;
         assert!(tried < 100);
     }
-    let Admission::TooMany(seconds) = entrance.with_token("wrong").unwrap() else { panic!("not slowed down") };
-    assert!(matches!(entrance.with_token("right").unwrap(), Admission::In(_)), "a token cannot be guessed");
-    assert!(entrance.with_link(&secret(&entrance.link("alice").unwrap())).unwrap().is_some());
+    let Admission::TooMany(seconds) = sign_in.with_token("wrong").unwrap() else { panic!("not slowed down") };
+    assert!(matches!(sign_in.with_token("right").unwrap(), Admission::In(_)), "a token cannot be guessed");
+    assert!(sign_in.with_link(&secret(&sign_in.link("alice").unwrap())).unwrap().is_some());
     clock.0.fetch_add(i64::try_from(seconds * 1000).unwrap(), Ordering::SeqCst);
-    assert_eq!(entrance.with_token("wrong").unwrap(), Admission::Unknown);
+    assert_eq!(sign_in.with_token("wrong").unwrap(), Admission::Unknown);
 }

@@ -75,7 +75,7 @@ fn mint(world: &World, request: &Value) -> Value {
     flow(world, &document)
 }
 
-/// Somebody outside with this bearer.
+/// An external agent with this bearer.
 pub(super) struct Agent {
     pub(super) visitor: Visitor,
     pub(super) bearer: String,

@@ -1,4 +1,4 @@
-//! Who gets in, and what is turned away.
+//! Admission to the inbox, and refusals.
 
 use super::{ask, builder, world};
 use serde_json::json;
