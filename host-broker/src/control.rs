@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_daemons_own_user_root_and_who_is_named_so_hand_in_for_others() {
+    fn only_the_daemons_user_root_and_named_relays_pass_answers_of_others() {
         let dispatcher =
             dispatcher("[people.bridge]\nuid = 5\ncan_relay_answers = true\n[people.alice]\nuid = 6\napproves = {}\n");
         let may: Vec<bool> = [0, 1, 5, 6, 7].into_iter().map(|uid| dispatcher.may_relay(uid)).collect();

@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_judge_says_one_of_three_words_or_has_said_nothing() {
+    fn a_classifier_answers_with_one_of_three_words_or_not_at_all() {
         assert_eq!(verdict(b" {\"verdict\": \"clean\", \"score\": 0.1}\n"), Ok(Verdict::Clean));
         assert_eq!(verdict(b"{\"verdict\":\"hostile\"}").unwrap().word(), "hostile");
         for said in [

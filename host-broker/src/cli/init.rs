@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_persons_name_is_fit_for_a_key_whatever_the_environment_says() {
+    fn a_persons_name_is_fit_for_a_key_in_every_environment() {
         let named = |pairs: &[(&str, &str)]| {
             let environment = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
             person(&environment, 7)

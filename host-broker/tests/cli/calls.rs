@@ -113,7 +113,7 @@ fn a_call_that_waits_for_a_person_is_listed_and_its_story_says_who_answered_when
 }
 
 #[test]
-fn a_person_records_what_became_of_a_call_whose_outcome_nobody_knew() {
+fn a_person_records_the_outcome_of_a_call_with_an_unknown_outcome() {
     let world = World::with_mock();
     world.append("mock.toml", "\n[actions.vanish]\nlevel = 2\nlose_reply = true\nexposes = [\"egress\"]\n");
     world.run(&["grant", "developer", "mock", "2"]).ok();

@@ -170,7 +170,7 @@ fn a_home_that_cannot_be_written_to_is_shown_and_verified_and_nothing_else() {
 }
 
 #[test]
-fn a_judge_that_cannot_run_is_a_warning_where_people_look() {
+fn a_classifier_that_cannot_run_is_a_warning_where_people_look() {
     let world = World::with_mock();
     world.append("broker.toml", "\n[inspection.classifier]\ncommand = [\"/nowhere/judge\"]\n");
     for command in [&["status"][..], &["config", "check"]] {

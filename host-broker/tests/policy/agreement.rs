@@ -177,7 +177,7 @@ fn a_caller_has_the_authority_if_nothing_up_to_the_lists_stands_against_the_call
 }
 
 #[test]
-fn a_denied_action_is_refused_whatever_the_allowed_list_says() {
+fn a_denied_action_is_refused_even_if_the_allowed_list_has_it() {
     check(20_000, &any_facts(), |facts| {
         let listed = with_grant(&facts, |live| (live.denied, live.allowed) = (true, true));
         let unlisted = with_grant(&facts, |live| (live.denied, live.allowed) = (true, false));

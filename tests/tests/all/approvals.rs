@@ -362,7 +362,7 @@ fn two_questions_under_one_idempotency_key_are_one_effect_and_both_end() {
 }
 
 #[test]
-fn a_yes_does_not_wait_for_ever_for_a_daemon() {
+fn an_approval_does_not_wait_permanently_for_a_daemon() {
     let mut world = world();
     let developer = world.group("developer");
     let (id, approval_request) = ask(&world, &developer, call("charge", json!({})));

@@ -351,7 +351,7 @@ fn a_harness_reads_the_canonical_version_and_hears_when_it_is_stale() {
 }
 
 #[test]
-fn agents_outside_are_off_unless_they_are_switched_on_and_can_be_forbidden() {
+fn external_agents_are_off_unless_they_are_switched_on_and_can_be_forbidden() {
     for (table, outcome) in [
         ("", "FLOW_HARNESS_UNSUPPORTED"),
         ("[flows.external_agent]\nenabled = true\nforbidden = true\n", "FLOW_EXTERNAL_AGENT_POLICY_FORBIDDEN"),

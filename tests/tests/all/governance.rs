@@ -224,7 +224,7 @@ fn kill_switches_stop_everything_a_provider_or_a_group_at_once_and_for_restarts(
 }
 
 #[test]
-fn a_group_without_a_grant_hears_the_same_whatever_it_asks_about() {
+fn a_group_without_a_grant_gets_the_same_answer_to_every_question() {
     let world = World::new();
     let developer = world.group("developer");
     let strip = |reply: Value| {

@@ -400,7 +400,7 @@ fn tasks_swapped_for_a_link_again_and_again_never_leads_outside() {
 }
 
 #[test]
-fn a_mailbox_that_was_made_anew_is_noticed_and_used() {
+fn a_mailbox_that_was_made_again_is_noticed_and_used() {
     let siege = Siege::new();
     let root = siege.attacker.directory().to_owned();
     for name in ["tasks", "responses"] {

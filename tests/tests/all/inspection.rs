@@ -162,7 +162,7 @@ fn program(folder: &Path, name: &str, script: &str) -> String {
 }
 
 #[test]
-fn a_judge_makes_it_stricter_and_never_milder_and_one_that_fails_makes_it_suspicious() {
+fn a_classifier_makes_the_verdict_stricter_only_and_its_failure_makes_it_suspicious() {
     let folder = tempfile::tempdir().unwrap();
     for (name, script, harmless, suspicious) in [
         ("clean", "cat >/dev/null; echo '{\"verdict\":\"clean\"}'", json!(null), json!(["untrusted_content"])),
@@ -185,7 +185,7 @@ fn a_judge_makes_it_stricter_and_never_milder_and_one_that_fails_makes_it_suspic
 }
 
 #[test]
-fn a_judge_sees_what_the_agent_would_see_and_no_credential() {
+fn a_classifier_sees_the_view_of_the_agent_and_no_credential() {
     let folder = tempfile::tempdir().unwrap();
     let seen = folder.path().join("seen");
     let path = program(folder.path(), "judge", &format!("cat >'{}'; echo '{{\"verdict\":\"clean\"}}'", seen.display()));
@@ -199,7 +199,7 @@ fn a_judge_sees_what_the_agent_would_see_and_no_credential() {
 }
 
 #[test]
-fn a_decoy_does_not_keep_what_a_judge_objects_to_outside_the_fence() {
+fn a_decoy_does_not_keep_a_finding_of_the_classifier_outside_the_delimiters() {
     let folder = tempfile::tempdir().unwrap();
     let path = program(folder.path(), "judge", "cat >/dev/null; echo '{\"verdict\":\"suspicious\"}'");
     let world = world(&format!("[inspection.classifier]\ncommand = [\"{path}\"]\n"));

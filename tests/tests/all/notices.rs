@@ -127,7 +127,7 @@ fn contents(directory: &Path) -> String {
 }
 
 #[test]
-fn a_channel_is_told_without_any_value_of_what_waits_and_of_what_became_of_it() {
+fn a_channel_hears_of_requests_and_their_outcomes_without_any_value() {
     let world = world(|world| {
         let link = "[notices]\nlink_base = \"https://broker.example/inbox\"\n";
         format!("{link}{}", appends(world, "ops", "events = [\"asked\", \"answered\", \"lapsed\"]"))

@@ -34,7 +34,7 @@ fn up() -> World {
 }
 
 #[test]
-fn a_request_that_holds_a_secret_of_the_brokers_own_is_refused_whatever_its_type_and_level() {
+fn a_request_that_holds_a_secret_of_the_broker_is_refused_at_every_type_and_level() {
     let world = up();
     let (main, developer) = (world.group("main"), world.group("developer"));
     let (one, two) = SECRET.split_at(20);

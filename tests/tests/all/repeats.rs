@@ -135,7 +135,7 @@ fn other_content_under_an_open_id_gets_no_reply_file_that_could_be_taken_for_the
 }
 
 #[test]
-fn ids_are_burnt_for_ever_but_replies_are_kept_for_a_day() {
+fn ids_are_used_up_permanently_but_replies_are_kept_for_a_day() {
     let mut world = World::with_grant();
     let developer = world.group("developer");
     let request = with(call("charge", json!({})), "request_id", "same");

@@ -228,7 +228,7 @@ fn newly_accepted_definitions_are_in_force_at_once() {
 }
 
 #[test]
-fn progress_is_its_numbers_and_a_cancelled_call_says_what_became_of_it() {
+fn progress_is_its_numbers_and_a_cancelled_call_reports_its_outcome() {
     let Some((world, developer)) = odd() else { return };
     let developer = developer.by_files();
     let id = developer.send(with(write("report"), "timeout_ms", 60_000));

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_count_from_1970_in_whatever_unit_fits() {
+    fn numbers_count_from_1970_in_the_unit_that_fits() {
         for text in ["1771063200", "1771063200.25", "1771063200250", "1771063200250000", "1771063200250000123"] {
             let number = serde_json::from_str(text).unwrap();
             let expected = if text == "1771063200" { 1_771_063_200_000 } else { 1_771_063_200_250 };

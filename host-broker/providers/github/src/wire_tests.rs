@@ -69,7 +69,7 @@ async fn an_enterprise_servers_path_stays_before_every_request() {
 }
 
 #[tokio::test]
-async fn a_write_is_sent_once_whatever_comes_back() {
+async fn a_write_is_sent_once_for_every_response() {
     let html = || Reply::json(502, "", "<html>");
     let cases = [
         html(),

@@ -75,7 +75,7 @@ fn the_time_the_task_and_the_session_are_there_to_be_read() {
 }
 
 #[test]
-fn a_rule_that_fails_refuses_whatever_others_permit() {
+fn a_rule_that_fails_refuses_even_if_others_permit() {
     let rules = rules(
         r#"@id("all") permit (principal, action, resource);
            @id("limit") forbid (principal, action == Action::"calendar.pay", resource) when { context.params.cents * 100 > 5 };"#,

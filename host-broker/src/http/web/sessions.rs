@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_ends_an_hour_after_the_last_page_and_after_twelve_hours_whatever_happens() {
+    fn a_session_ends_an_hour_after_the_last_page_and_always_after_twelve_hours() {
         let mut sessions = Sessions::default();
         sessions.begin("a", "alice".into(), START);
         assert!(sessions.visitor("a", Use::Watch, minutes(59)).is_some());

@@ -423,7 +423,7 @@ mod tests {
     use platform::random::SystemRandom;
 
     #[test]
-    fn a_bearer_is_no_name_whatever_asks_for_one() {
+    fn a_bearer_is_never_accepted_as_a_name() {
         let bearer = Bearer::fresh(BEARER, &SystemRandom).unwrap();
         assert!(bearer.reveal().parse::<GrantId>().is_err());
         assert!(fresh_id(&SystemRandom).unwrap().as_str().starts_with("fgrnt_"));

@@ -228,7 +228,7 @@ fn a_bucket_holds_a_minute_of_calls_and_empties_steadily() {
 }
 
 #[test]
-fn a_quota_is_used_up_and_begins_anew_with_the_day() {
+fn a_quota_is_used_up_and_begins_again_with_the_day() {
     let home = Home::new();
     let mut store = home.store();
     let counter = Counter { counted_as: CALLER, provider: "mock", scope: "amount:write" };

@@ -161,7 +161,7 @@ fn a_change_at_google_whose_answer_is_lost_is_looked_for_and_never_sent_again() 
 }
 
 #[test]
-fn a_created_event_is_the_one_that_was_sent_whatever_the_answer_names() {
+fn a_created_event_is_the_sent_one_for_every_name_in_the_answer() {
     for named in [r#"{"id":"dentist"}"#, r#"{"id":"another"}"#] {
         let events = filled();
         let (url, log) = wrapped(&events, move |seen, orderly| if is_read(seen) { orderly } else { page(named) });

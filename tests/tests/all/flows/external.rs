@@ -143,7 +143,7 @@ fn count(world: &World, grant: &str) -> i64 {
 }
 
 #[test]
-fn an_agent_outside_reads_its_flow_and_calls_its_tools_and_nothing_else() {
+fn an_external_agent_reads_its_flow_and_calls_its_tools_and_nothing_else() {
     let mut world = world();
     let agent = Agent::with_access(&mut world, &json!({ "requested_tools": ["note"], "actor_label": "slack-bot" }));
     let (status, read) = agent.read("flow_daily");
@@ -249,7 +249,7 @@ fn an_access_ends_with_time_with_a_word_and_with_the_version() {
 }
 
 #[test]
-fn switched_off_nobody_outside_does_anything_and_accesses_can_still_be_ended() {
+fn switched_off_external_agents_do_nothing_and_accesses_can_still_be_ended() {
     let mut world = world();
     let agent = Agent::with_access(&mut world, &json!({}));
     let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
@@ -278,7 +278,7 @@ fn switched_off_nobody_outside_does_anything_and_accesses_can_still_be_ended() {
 }
 
 #[test]
-fn a_write_from_outside_asks_a_person_and_is_made_once() {
+fn a_write_of_an_external_agent_asks_a_person_and_is_made_once() {
     let mut world = world();
     let agent = Agent::with_access(&mut world, &json!({}));
     let path = "/api/v1/flows/external-tools/charge/invoke";
@@ -326,7 +326,7 @@ fn a_write_from_outside_asks_a_person_and_is_made_once() {
 }
 
 #[test]
-fn no_call_more_than_were_given_however_many_come_at_once_and_whoever_dies() {
+fn concurrent_calls_never_exceed_the_given_number_even_if_the_daemon_dies() {
     let mut world = builder("").down();
     world.rewrite("policy/profiles/external.toml", "write = \"auto\"\n");
     world.start();
@@ -607,7 +607,7 @@ fn one_who_sends_slowly_or_waits_long_keeps_nobody_else_out() {
 }
 
 #[test]
-fn a_yes_is_to_what_was_shown_whatever_the_tool_is_by_then() {
+fn an_approval_covers_the_shown_call_even_if_the_tool_has_changed() {
     let mut world = world();
     let agent = Agent::with_access(&mut world, &json!({}));
     let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();

@@ -174,7 +174,7 @@ fn a_hostile_server_reaches_nothing_of_the_brokers() {
 }
 
 #[test]
-fn a_tool_that_is_different_is_not_called_by_whoever_comes_while_somebody_looks() {
+fn a_tool_that_is_different_is_not_called_while_another_caller_checks_it() {
     let Some((world, developer)) = odd() else { return };
     assert_eq!(text(&developer.ask(write("count"))), "1");
     let changed = call("odd", "read", &json!({ "mode": "change", "what": "slow" }));

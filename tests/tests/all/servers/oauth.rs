@@ -263,7 +263,7 @@ fn a_renewal_whose_answer_is_lost_loses_no_account() {
 }
 
 #[test]
-fn an_account_that_the_server_knows_no_more_is_linked_anew() {
+fn an_account_that_the_server_no_longer_knows_is_linked_again() {
     let Some(stage) = stage(&[]) else { return };
     let ann = stage.ann.clone();
     stage.link(&ann, "ann");

@@ -38,7 +38,7 @@ fn write(mode: &str) -> Value {
 }
 
 #[test]
-fn a_server_elsewhere_is_called_whatever_way_it_answers() {
+fn a_remote_server_is_called_for_every_form_of_its_answers() {
     for arguments in [&[][..], &["--plain"]] {
         let Some(remote) = remote(arguments) else { return };
         let (world, developer) = opened(&remote);

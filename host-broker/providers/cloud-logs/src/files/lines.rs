@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_have_offsets_whatever_the_block() {
+    fn lines_have_offsets_for_every_block_size() {
         let text = b"one\r\n\nthree\n\0\xff\nend";
         for block in [1, 2, 3, 7, 4096] {
             let expected = [(100, 3, true), (105, 0, true), (106, 5, true), (112, 2, true), (115, 3, false)];

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_a_row_of_digits_whatever_stands_between_them() {
+    fn numbers_are_a_row_of_digits_with_any_separator() {
         for text in ["68:75:6E:74", r"\x68\x75, 0x6e 0X74", "0x680x750x6e0x74", "[68] 7|5 6e-\u{2003}74", "6875 6e74"] {
             assert_eq!(view(text, Undo::Hexadecimal), "68756e74", "{text}");
         }

@@ -59,7 +59,7 @@ fn a_missing_line_break_at_the_end_is_said_on_its_side() {
 }
 
 #[test]
-fn no_line_is_lost_whatever_the_text_is() {
+fn no_line_of_any_text_is_lost() {
     for text in [
         "",
         "\n",

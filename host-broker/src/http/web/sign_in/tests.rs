@@ -40,7 +40,7 @@ fn secret(link: &Link) -> String {
 }
 
 #[test]
-fn a_home_has_one_name_for_ever_and_no_other_host_is_it() {
+fn a_home_keeps_one_name_and_no_other_host_has_it() {
     let address = |port: u16, key: u8, url: Option<&str>| {
         let url = url.map(|url| PublicUrl::try_from(url.to_owned()).unwrap());
         Address::new(SocketAddr::from(([127, 0, 0, 1], port)), url.as_ref(), &LedgerKey::new(vec![key; 32]))

@@ -57,7 +57,7 @@ fn listed(world: &World) -> Vec<Value> {
 }
 
 #[test]
-fn agents_of_one_issuer_share_their_exposure_whatever_the_issuer_calls_them() {
+fn agents_of_one_issuer_share_their_exposure_under_any_name() {
     let mut world = world();
     let tools = ["mail", "files", "search"];
     let [first, second, third] = ["one", "two", "three"].map(|label| minted_by_main(&mut world, label, &tools));
@@ -84,7 +84,7 @@ fn agents_of_one_issuer_share_their_exposure_whatever_the_issuer_calls_them() {
 }
 
 #[test]
-fn an_access_that_is_given_anew_after_the_old_one_is_forgotten_does_not_end_the_exposure() {
+fn a_new_access_after_the_old_one_is_forgotten_does_not_end_the_exposure() {
     let mut world = world();
     let first = by_person(&mut world, "bot");
     assert!(runs(&first, "mail") && runs(&first, "files"));

@@ -66,7 +66,7 @@ fn connections_of_an_access_in_force_or_not_leave_people_a_place() {
 }
 
 #[test]
-fn a_long_request_of_whoever_may_do_nothing_is_not_read() {
+fn a_long_request_of_an_unauthorized_client_is_not_read() {
     let mut world = world();
     let agent = Agent::with_access(&mut world, &json!({}));
     let accept = ("Accept", "application/json, text/event-stream");
@@ -86,7 +86,7 @@ fn a_long_request_of_whoever_may_do_nothing_is_not_read() {
 }
 
 #[test]
-fn a_request_from_outside_of_too_many_values_is_refused() {
+fn an_external_request_of_too_many_values_is_refused() {
     let mut world = world();
     let agent = Agent::with_access(&mut world, &json!({}));
     let accept = ("Accept", "application/json, text/event-stream");

@@ -36,7 +36,7 @@ fn the_accesses_of_one_agent_put_no_more_questions_than_one_caller() {
 }
 
 #[test]
-fn an_issuer_has_so_many_living_accesses_whatever_it_calls_the_agents() {
+fn an_issuer_has_a_maximum_of_living_accesses_under_any_agent_names() {
     let mut world = world();
     let given = (0..80).map(|n| by_main(&mut world, &format!("same{n}"))).take_while(|reply| code(reply) == "executed");
     assert_eq!(given.count(), 64);
