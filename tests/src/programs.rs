@@ -50,7 +50,22 @@ pub struct Library {
 
 /// Returns the libraries that the programs are built from and that tests use by name.
 pub fn libraries() -> Vec<Library> {
-    const NAMED: [&str; 8] = ["engine", "host_broker", "kernel", "model", "secrets", "shared", "store", "tokio"];
+    const NAMED: [&str; 14] = [
+        "config",
+        "engine",
+        "filter",
+        "host_broker",
+        "kernel",
+        "model",
+        "platform",
+        "policy",
+        "provider",
+        "rules",
+        "secrets",
+        "shared",
+        "store",
+        "tokio",
+    ];
     let found = artifacts().into_iter().filter_map(|message| {
         let name = message.pointer("/target/name")?.as_str()?.replace('-', "_");
         let is_library = message.pointer("/target/kind")?.as_array()?.iter().any(|kind| kind == "lib");

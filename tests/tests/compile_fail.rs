@@ -1,7 +1,13 @@
-//! Programs that try to go round the types of a call's life: none of them compiles.
+//! Programs that go round the types of a call's life, and the compiler's answer to each.
 //!
-//! They hold: no effect without durable intent, no intent without authorization, no authorization older than its
+//! The types hold: no effect without durable intent, no intent without authorization, no authorization of another
 //! transaction, no secret without intent, no reply without evidence.
+//!
+//! | programs | crates that they can name | result |
+//! | --- | --- | --- |
+//! | `compile_fail/` | all | none compiles |
+//! | `compile_from/PACKAGE/` | those that PACKAGE depends on | none compiles |
+//! | `compile_limits/` | all | each compiles: types do not promise this |
 //!
 //! The compiler checks each program against the crates that the tests run with, so nothing is built for it. Its errors,
 //! with their places, must be those of the file beside the program; `UPDATE_SNAPSHOTS=1` writes these files.
@@ -16,30 +22,80 @@ mod compile_fail {
     use std::thread;
     use tests::programs::{Library, libraries};
 
-    const PROGRAMS: &str = "tests/compile_fail";
+    fn folder(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
+    }
 
-    #[test]
-    fn nothing_goes_round_the_stages_of_a_call() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(PROGRAMS);
+    /// Returns the programs of a folder.
+    fn programs(folder: &Path) -> Vec<PathBuf> {
         let files = folder.read_dir().unwrap().map(|entry| entry.unwrap().path());
         let mut programs: Vec<PathBuf> =
             files.filter(|file| file.extension().is_some_and(|kind| kind == "rs")).collect();
         programs.sort();
-        assert!(programs.len() >= 24, "{} programs", programs.len());
-        let libraries = libraries();
+        programs
+    }
+
+    /// Asserts that none of the programs compiles, each for the reason in the file beside it.
+    fn none_compiles(programs: &[PathBuf], libraries: &[Library]) {
         let faults = Mutex::new(Vec::new());
         let queue = Mutex::new(programs.iter());
         thread::scope(|scope| {
             for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
                 scope.spawn(|| {
                     while let Some(program) = { queue.lock().unwrap().next() } {
-                        faults.lock().unwrap().extend(fault(program, &libraries));
+                        faults.lock().unwrap().extend(fault(program, libraries));
                     }
                 });
             }
         });
         let faults = faults.into_inner().unwrap();
         assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+
+    #[test]
+    fn nothing_goes_round_the_stages_of_a_call() {
+        let programs = programs(&folder("compile_fail"));
+        assert!(programs.len() >= 26, "{} programs", programs.len());
+        none_compiles(&programs, &libraries());
+    }
+
+    #[test]
+    fn no_crate_reaches_beyond_its_dependencies() {
+        let mut count = 0;
+        for entry in folder("compile_from").read_dir().unwrap().map(Result::unwrap) {
+            let package = entry.file_name().into_string().unwrap();
+            let mut libraries = libraries();
+            let dependencies = dependencies(&package);
+            libraries.retain(|library| dependencies.contains(&library.name));
+            assert!(!libraries.is_empty(), "{package} depends on none of the crates");
+            let programs = programs(&entry.path());
+            count += programs.len();
+            none_compiles(&programs, &libraries);
+        }
+        assert!(count >= 10, "{count} programs");
+    }
+
+    /// Returns the crates that a package depends on, by the names that programs use.
+    fn dependencies(package: &str) -> Vec<String> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let folder = match package.strip_prefix("provider-") {
+            _ if package == "mcp-shim" => root.join(package),
+            Some(provider) => root.join("host-broker/providers").join(provider),
+            None => root.join("host-broker").join(package),
+        };
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let manifest: toml::Table = manifest.parse().unwrap();
+        manifest["dependencies"].as_table().unwrap().keys().map(|name| name.replace('-', "_")).collect()
+    }
+
+    #[test]
+    fn types_do_not_promise_more_than_the_pages_say() {
+        let (programs, libraries) = (programs(&folder("compile_limits")), libraries());
+        assert!(programs.len() >= 5, "{} programs", programs.len());
+        for program in programs {
+            let (compiles, errors) = check(&program, &libraries);
+            assert!(compiles, "{}: {errors}", program.display());
+        }
     }
 
     /// Checks a program; returns what is wrong with its errors.
@@ -77,16 +133,5 @@ mod compile_fail {
         }
         let output = rustc.output().expect("rustc can be started");
         (output.status.success(), String::from_utf8(output.stderr).unwrap())
-    }
-
-    #[test]
-    fn a_program_within_the_rules_compiles() {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("within.rs");
-        let text =
-            "fn run(intended: kernel::Intended) { let _run = kernel::execution::execute(intended); }\nfn main() {}\n";
-        std::fs::write(&program, text).unwrap();
-        let (compiles, errors) = check(&program, &libraries());
-        assert!(compiles, "{errors}");
     }
 }

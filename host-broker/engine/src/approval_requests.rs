@@ -23,9 +23,9 @@ use crate::approval_subjects::{Continuation, Resolution};
 use crate::approvals::{OPEN_MAX, sealing};
 use crate::broker::Broker;
 use crate::event::Event;
+use crate::event_results::event_of;
 use crate::features::FEATURES;
 use crate::file_proposals::Collected;
-use crate::pipeline::event_of;
 use crate::replies::{copy_of, still_running};
 use crate::standing_approvals;
 use kernel::authorize::Refusal;
@@ -136,7 +136,7 @@ impl Broker {
     /// Sends an approval request about this call, once.
     pub(crate) fn ask<'tx>(
         &mut self,
-        tx: &'tx Transaction<'_>,
+        tx: &Transaction<'tx>,
         mut call: Box<Call>,
         reasons: &[(ApprovalReason, String)],
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {

@@ -4,8 +4,8 @@
 
 use crate::commands::read_of_plan;
 use crate::event::Event;
+use crate::event_results::event_of;
 use crate::inspection::{Inspection, Inspector};
-use crate::pipeline::event_of;
 use aho_corasick::BuildError;
 use filter::credentials;
 use filter::credentials::{Extent, Scrubbed};

@@ -33,10 +33,10 @@ use crate::approval_requests;
 use crate::broker::Broker;
 use crate::capability_replies::CapabilityAnswer;
 use crate::event::Event;
+use crate::event_results::closed;
 use crate::features;
 use crate::flows::standing::{Use, standing};
 use crate::outcomes::by_person;
-use crate::pipeline::closed;
 use crate::replies::while_parked;
 use crate::request::command::{Audience, Effect};
 use crate::request::{Command, CommandRequest, Parsed};
@@ -134,7 +134,7 @@ impl Broker {
     /// Executes a command in the ledger itself.
     pub(crate) fn directed<'tx>(
         &mut self,
-        tx: &'tx Transaction<'_>,
+        tx: &Transaction<'tx>,
         mut command_request: Box<CommandRequest>,
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
         let header = &command_request.header;

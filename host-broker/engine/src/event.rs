@@ -3,8 +3,8 @@
 use crate::approval_requests::Unanswerable;
 use crate::clean::Filtered;
 use crate::definitions::{DefinitionsChanged, RulesetReplaced};
+use crate::event_results::event_of;
 use crate::notices::Attempt;
-use crate::pipeline::event_of;
 use crate::request::{Command, Parsed};
 use crate::restored::Restored;
 use kernel::call::{Call, Header, Lane, Origin, Target};

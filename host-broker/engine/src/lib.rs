@@ -19,6 +19,7 @@ pub mod inspection;
 
 pub mod pipeline;
 pub mod broker;
+mod event_results;
 mod preconditions;
 mod lifecycle;
 pub mod restored;

@@ -3,8 +3,8 @@
 use crate::accounts;
 use crate::broker::Broker;
 use crate::event::Event;
+use crate::event_results::closed;
 use crate::features::FEATURES;
-use crate::pipeline::closed;
 use crate::request::{InvalidDocument, Parsed};
 
 use kernel::{Answer, PendingChannel, Probe, Step, WriteError};
@@ -31,7 +31,7 @@ use store::{StoreError, Transaction};
 impl Broker {
     /// Writes the first row, and closes the effects that a dead daemon left open. Their outcomes are unknown, and nothing
     /// is repeated. Returns the channels whose answers are fetched; the row names them.
-    pub(crate) fn started<'tx>(&mut self, tx: &'tx Transaction<'_>) -> Result<Vec<PendingChannel<'tx>>, StoreError> {
+    pub(crate) fn started<'tx>(&mut self, tx: &Transaction<'tx>) -> Result<Vec<PendingChannel<'tx>>, StoreError> {
         let mut body = json!({ "version": env!("CARGO_PKG_VERSION"), "catalogue": self.catalogue.version() });
         let receives = self.config.receiving_channels().map(|table| &table.name).collect::<Vec<_>>();
         if let Some(members) = body.as_object_mut().filter(|_| !receives.is_empty()) {
@@ -120,10 +120,7 @@ impl Broker {
     }
 
     /// Starts a probe that a person wants. A provider that an operator has stopped is not probed either.
-    pub(crate) fn look<'tx>(
-        tx: &'tx Transaction<'_>,
-        probe: Box<Probe>,
-    ) -> Result<Step<'tx, Event>, WriteError<Event>> {
+    pub(crate) fn look<'tx>(tx: &Transaction<'tx>, probe: Box<Probe>) -> Result<Step<'tx, Event>, WriteError<Event>> {
         let declaration = probe.operation.declaration();
         match kill::find(tx.view(), None, &declaration.provider) {
             Ok(None) => Self::probe(tx, probe),
@@ -144,7 +141,7 @@ impl Broker {
 
     /// Starts a probe, with the account that it needs.
     pub(crate) fn probe<'tx>(
-        tx: &'tx Transaction<'_>,
+        tx: &Transaction<'tx>,
         mut probe: Box<Probe>,
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
         match accounts::of_probe(tx.view(), &probe) {
@@ -159,7 +156,7 @@ impl Broker {
     /// Refuses documents that are no requests. The first of a caller has its own row, and the next ones are counted in
     /// a later one. So no caller can fill the disk that all depend on.
     pub(crate) fn refuse_invalid<'tx>(
-        tx: &'tx Transaction<'_>,
+        tx: &Transaction<'tx>,
         invalid: Box<InvalidDocument>,
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
         let answer = Self::invalid_answer(tx, &invalid);

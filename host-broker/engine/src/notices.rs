@@ -63,7 +63,7 @@ impl Broker {
     /// notices that are under way, by channel.
     pub(crate) fn tell<'tx>(
         &self,
-        tx: &'tx Transaction<'_>,
+        tx: &Transaction<'tx>,
         busy: &BTreeMap<String, i64>,
     ) -> Result<Vec<PendingNotice<'tx>>, StoreError> {
         let mut pending = Vec::new();
@@ -158,7 +158,7 @@ impl Broker {
     /// Records that a notice is about to leave; `None` if it is no longer wanted, or too late.
     fn take<'tx>(
         &self,
-        tx: &'tx Transaction<'_>,
+        tx: &Transaction<'tx>,
         table: &ChannelTable,
         notice: &Notice,
     ) -> Result<Option<PendingNotice<'tx>>, StoreError> {
@@ -190,7 +190,7 @@ impl Broker {
     /// Makes the text for a channel.
     fn word<'tx>(
         &self,
-        tx: &'tx Transaction<'_>,
+        tx: &Transaction<'tx>,
         table: &ChannelTable,
         notice: &Notice,
         approval: &Approval,

@@ -7,10 +7,10 @@ use crate::approval_requests;
 use crate::broker::Broker;
 use crate::clean::{Filtered, Outcome};
 use crate::event::Event;
+use crate::event_results::closed;
 use crate::features;
 use crate::features::FEATURES;
 use crate::limits;
-use crate::pipeline::closed;
 use crate::replies::{outcome_row, reply_to, success};
 use filter::inspect::Reason;
 use kernel::contract::SideOutput;
@@ -30,7 +30,7 @@ impl Broker {
     /// Records the outcome of an effect, and keeps its reply with it.
     pub(crate) fn finished<'tx>(
         &mut self,
-        tx: &'tx Transaction<'_>,
+        tx: &Transaction<'tx>,
         mut filtered: Box<Filtered>,
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
         let noted = FEATURES.iter().try_for_each(|feature| feature.with_outcome(self, tx, &mut filtered));

@@ -15,8 +15,8 @@ use crate::accounts;
 use crate::approvals::sealing;
 use crate::broker::Broker;
 use crate::clean::{Filters, filter};
-use crate::commands::rejoined;
 use crate::event::Event;
+use crate::event_results::{closed, event_of, notified, unwritten};
 use crate::facts;
 use crate::features;
 use crate::features::FEATURES;
@@ -29,9 +29,9 @@ use crate::request::Parsed;
 use crate::approval_requests;
 use crate::approval_requests::Ended;
 use kernel::authorize::Refusal;
-use kernel::call::{Call, Prepared};
+use kernel::call::Call;
 use kernel::execution::execute;
-use kernel::{Answer, BatchWriter, Intended, PendingNotice, Step, WriteError};
+use kernel::{Answer, BatchWriter, Intended, Step, WriteError};
 use policy::decide::Verdict;
 use shared::Code;
 use store::ledger::segments;
@@ -52,7 +52,7 @@ pub async fn run(intended: Intended, filters: &Filters) -> Event {
 impl BatchWriter<Event> for Broker {
     type FollowUps = FollowUps;
 
-    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: Event) -> Result<Step<'tx, Event>, WriteError<Event>> {
+    fn write<'tx>(&mut self, tx: &Transaction<'tx>, event: Event) -> Result<Step<'tx, Event>, WriteError<Event>> {
         match event {
             Event::Arrived(Parsed::Call(call)) => self.arrived(tx, call),
             Event::Prepared(call) | Event::Resumed(call) => self.decide(tx, call),
@@ -129,36 +129,9 @@ impl BatchWriter<Event> for Broker {
     }
 }
 
-/// Ends an event with notices, or returns it unwritten as a whole.
-fn notified(
-    event: Event,
-    pending: Result<Vec<PendingNotice<'_>>, StoreError>,
-) -> Result<Step<'_, Event>, WriteError<Event>> {
-    match pending {
-        Ok(pending) => Ok(Step::Notify(event, pending)),
-        Err(error) => Err(WriteError { event, error }),
-    }
-}
-
-/// Ends an event with its rows, or returns it unwritten as a whole.
-pub(crate) fn closed<'tx>(
-    tx: &'tx Transaction<'_>,
-    event: Event,
-    answer: Result<Option<Answer>, StoreError>,
-) -> Result<Step<'tx, Event>, WriteError<Event>> {
-    match answer {
-        Ok(answer) => Ok(kernel::close(tx, event, answer)),
-        Err(error) => Err(WriteError { event, error }),
-    }
-}
-
 impl Broker {
     /// Handles a new call. An id is used up permanently: only the first request with an id is decided.
-    fn arrived<'tx>(
-        &mut self,
-        tx: &'tx Transaction<'_>,
-        call: Box<Call>,
-    ) -> Result<Step<'tx, Event>, WriteError<Event>> {
+    fn arrived<'tx>(&mut self, tx: &Transaction<'tx>, call: Box<Call>) -> Result<Step<'tx, Event>, WriteError<Event>> {
         if let Some(parked) = self.parked(&call.header.key()) {
             let noted = while_parked(tx, &call.header, parked);
             return closed(tx, Event::Arrived(Parsed::Call(call)), noted.map(|()| None));
@@ -180,7 +153,7 @@ impl Broker {
     /// Decides with facts of this very transaction.
     fn decide<'tx>(
         &mut self,
-        tx: &'tx Transaction<'_>,
+        tx: &Transaction<'tx>,
         mut call: Box<Call>,
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
         // A call that waits for a person is cancelled with its conversation.
@@ -280,25 +253,5 @@ impl Broker {
     ) -> Result<Option<Answer>, StoreError> {
         FEATURES.iter().try_for_each(|feature| feature.with_refusal(self, tx, call, refusal))?;
         refused(tx, call, refusal)
-    }
-}
-
-fn unwritten(call: Box<Call>, error: StoreError) -> WriteError<Event> {
-    WriteError { event: event_of(call), error }
-}
-
-/// Returns the event that brought the call here, so that it can be repeated. A call that is read for its plan came with
-/// the plan.
-pub(crate) fn event_of(call: Box<Call>) -> Event {
-    let call = match rejoined(call) {
-        Ok(plan) => return Event::Arrived(Parsed::CommandRequest(plan)),
-        Err(call) => call,
-    };
-    if call.prepared != Prepared::Not {
-        Event::Prepared(call)
-    } else if call.is_resumed() {
-        Event::Resumed(call)
-    } else {
-        Event::Arrived(Parsed::Call(call))
     }
 }

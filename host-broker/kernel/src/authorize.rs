@@ -14,8 +14,8 @@ use shared::reply::Notice;
 use shared::{Code, Level};
 use std::marker::PhantomData;
 use std::time::Duration;
-use store::Transaction;
 use store::state::sessions;
+use store::{Brand, Transaction};
 
 /// An effect permitted inside this transaction. No intent can be written without one.
 #[must_use]
@@ -23,7 +23,7 @@ use store::state::sessions;
 pub struct Authorized<'tx> {
     effect: Effect,
     obligations: Obligations,
-    tx: PhantomData<&'tx Transaction<'tx>>,
+    tx: PhantomData<Brand<'tx>>,
 }
 
 /// The obligations of a permit.
@@ -64,7 +64,7 @@ pub enum Outcome<'tx> {
 }
 
 /// Decides on a call with facts that were gathered in this transaction. No caller can pass a decision in.
-pub fn authorize<'tx>(tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Facts) -> Outcome<'tx> {
+pub fn authorize<'tx>(tx: &Transaction<'tx>, mut call: Box<Call>, facts: Facts) -> Outcome<'tx> {
     let decision = decide(&facts);
     let is_refused = matches!(decision.verdict, Verdict::Refuse { .. });
     if !is_refused && call.nested.is_some() != facts.nested.is_some() {
@@ -140,7 +140,7 @@ pub fn authorize<'tx>(tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Fact
 }
 
 /// Authorizes a probe: the broker's own read about an earlier permitted effect, under a fixed policy.
-pub fn authorize_probe<'tx>(_tx: &'tx Transaction<'_>, probe: Box<Probe>) -> Authorized<'tx> {
+pub fn authorize_probe<'tx>(_tx: &Transaction<'tx>, probe: Box<Probe>) -> Authorized<'tx> {
     Authorized { effect: Effect::Probe(probe), obligations: Obligations::default(), tx: PhantomData }
 }
 

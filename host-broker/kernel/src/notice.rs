@@ -8,7 +8,7 @@
 use serde_json::Value;
 use std::fmt;
 use std::marker::PhantomData;
-use store::Transaction;
+use store::{Brand, Transaction};
 
 /// A notice to be sent through one channel.
 pub struct NoticeDraft {
@@ -42,7 +42,7 @@ pub struct Message {
 #[must_use]
 pub struct PendingNotice<'tx> {
     pub(crate) draft: NoticeDraft,
-    tx: PhantomData<&'tx Transaction<'tx>>,
+    tx: PhantomData<Brand<'tx>>,
 }
 
 /// A notice whose transaction is durable: the only key to the secrets of its channel.
@@ -50,7 +50,7 @@ pub struct PendingNotice<'tx> {
 pub struct OutgoingNotice(NoticeDraft);
 
 /// Marks a notice to be sent once this transaction is durable. The caller has appended the row that announces it.
-pub fn announce<'tx>(_: &'tx Transaction<'_>, draft: NoticeDraft) -> PendingNotice<'tx> {
+pub fn announce<'tx>(_: &Transaction<'tx>, draft: NoticeDraft) -> PendingNotice<'tx> {
     PendingNotice { draft, tx: PhantomData }
 }
 
@@ -59,7 +59,7 @@ pub fn announce<'tx>(_: &'tx Transaction<'_>, draft: NoticeDraft) -> PendingNoti
 #[derive(Debug)]
 pub struct PendingChannel<'tx> {
     pub(crate) name: String,
-    tx: PhantomData<&'tx Transaction<'tx>>,
+    tx: PhantomData<Brand<'tx>>,
 }
 
 /// A channel whose row is durable: the only key to its secrets for fetching answers.
@@ -69,7 +69,7 @@ pub struct OpenChannel(String);
 
 /// Marks a channel whose answers are fetched once this transaction is durable. The caller has appended the row that
 /// names it.
-pub fn open_channel<'tx>(_: &'tx Transaction<'_>, name: String) -> PendingChannel<'tx> {
+pub fn open_channel<'tx>(_: &Transaction<'tx>, name: String) -> PendingChannel<'tx> {
     PendingChannel { name, tx: PhantomData }
 }
 

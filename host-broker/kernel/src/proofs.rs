@@ -33,7 +33,7 @@ use store::state::replies::Delivery;
 use store::state::{
     approvals, external_grants, gates, idempotency, intents, proposals, publications, sessions, standing_approvals,
 };
-use store::{Receipt, StoreError, Transaction};
+use store::{Brand, Receipt, StoreError, Transaction};
 use tokio::sync::oneshot;
 
 /// The effect to be attempted.
@@ -75,7 +75,7 @@ pub type Finding = Result<String, (Code, String)>;
 pub struct Pending<'tx> {
     effect: Effect,
     evidence: Evidence,
-    tx: PhantomData<&'tx Transaction<'tx>>,
+    tx: PhantomData<Brand<'tx>>,
 }
 
 /// An effect whose intent is durable: the only key to a provider and to a secret.
@@ -92,7 +92,7 @@ pub struct Intended {
 pub struct Closing<'tx, E> {
     source: E,
     answer: Option<Answer>,
-    tx: PhantomData<&'tx Transaction<'tx>>,
+    tx: PhantomData<Brand<'tx>>,
 }
 
 /// A reply document, kept with the row it rests on.
@@ -136,7 +136,7 @@ pub enum Step<'tx, E> {
 #[derive(Debug)]
 pub struct Asking<'tx, E> {
     source: E,
-    tx: PhantomData<&'tx Transaction<'tx>>,
+    tx: PhantomData<Brand<'tx>>,
 }
 
 /// The same results, after the commit.
@@ -165,7 +165,7 @@ pub trait BatchWriter<E> {
     ///
     /// # Errors
     /// [`WriteError`] with the whole event; nothing was executed, and the whole transaction is rolled back.
-    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: E) -> Result<Step<'tx, E>, WriteError<E>>;
+    fn write<'tx>(&mut self, tx: &Transaction<'tx>, event: E) -> Result<Step<'tx, E>, WriteError<E>>;
 
     /// Returns the consequences of the events of the committed transaction. The next transaction of the same batch sees
     /// everything that the writer remembers.
@@ -316,7 +316,7 @@ impl Settled {
 /// # Errors
 /// [`WriteError`] with the event; nothing was executed.
 pub fn record_intent<'tx, E: From<Effect>>(
-    tx: &'tx Transaction<'_>,
+    tx: &Transaction<'tx>,
     authorized: Authorized<'tx>,
 ) -> Result<Pending<'tx>, WriteError<E>> {
     let (effect, obligations) = authorized.into_parts();
@@ -524,12 +524,12 @@ pub fn answer_again(request_id: RequestId, document: Vec<u8>, seq: i64) -> Answe
 }
 
 /// Ends an event with an approval request.
-pub fn ask<'tx, E>(_: &'tx Transaction<'_>, source: E) -> Step<'tx, E> {
+pub fn ask<'tx, E>(_: &Transaction<'tx>, source: E) -> Step<'tx, E> {
     Step::Ask(Asking { source, tx: PhantomData })
 }
 
 /// Closes an event, with a reply unless its caller gets none.
-pub fn close<'tx, E>(_: &'tx Transaction<'_>, source: E, answer: Option<Answer>) -> Step<'tx, E> {
+pub fn close<'tx, E>(_: &Transaction<'tx>, source: E, answer: Option<Answer>) -> Step<'tx, E> {
     Step::Close(Closing { source, answer, tx: PhantomData })
 }
 

@@ -27,5 +27,5 @@ pub use error::{DatabaseError, StoreError};
 pub use open::{at_rest, lock, reader, reader_until};
 pub use steady::estimate as steady_estimate;
 pub use store::{CLOCK_BEHIND_MAX, ClockCheck, Durability, Store, StoreStats, Undone};
-pub use transaction::{Receipt, Transaction};
+pub use transaction::{Brand, Receipt, Transaction};
 pub use view::View;

@@ -8,6 +8,7 @@ use rusqlite::params;
 use shared::Timestamp;
 use shared::reply::Evidence;
 use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
 use std::ops::Deref;
 
 /// Proof that a row was appended to this ledger. [`Evidence`] is its form in a reply, which is no proof.
@@ -25,9 +26,14 @@ impl Deref for Receipt {
     }
 }
 
-/// One open transaction. Only [`Store::transaction`](crate::Store::transaction) makes one.
+/// The type by which a lifetime names one transaction. It is invariant: no compiler shortens or extends it, so a proof
+/// of one transaction has another type than that of every other one.
+pub type Brand<'tx> = fn(&'tx ()) -> &'tx ();
+
+/// One open transaction. Only [`Store::transaction`](crate::Store::transaction) makes one. Its lifetime is a [`Brand`].
 #[derive(Debug)]
 pub struct Transaction<'c> {
+    brand: PhantomData<Brand<'c>>,
     view: &'c View,
     head: Cell<Head>,
     pub(crate) signed: RefCell<Option<Signed>>,
@@ -51,7 +57,7 @@ impl<'c> Transaction<'c> {
         // Rows never go back in time, even when the machine's clock does.
         let now = Cell::new(clock.max(Timestamp::from_millis(head.ts)));
         let (head, signed, written) = (Cell::new(head), RefCell::new(signed.cloned()), Cell::new(0));
-        Self { view, head, signed, clock, now, steady, policy_version, minor, written }
+        Self { brand: PhantomData, view, head, signed, clock, now, steady, policy_version, minor, written }
     }
 
     /// Returns how many bytes of rows and stored bodies are written so far.

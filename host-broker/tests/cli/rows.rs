@@ -36,7 +36,7 @@ struct Writer;
 impl BatchWriter<OneRow> for Writer {
     type FollowUps = ();
 
-    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: OneRow) -> Result<Step<'tx, OneRow>, WriteError<OneRow>> {
+    fn write<'tx>(&mut self, tx: &Transaction<'tx>, event: OneRow) -> Result<Step<'tx, OneRow>, WriteError<OneRow>> {
         match tx.append(&Draft::new(RowKind::Noted, "broker")) {
             Ok(_) => Ok(kernel::close(tx, event, None)),
             Err(error) => Err(WriteError { event, error }),

@@ -44,7 +44,7 @@ impl BatchWriter<Happening> for Writer {
 
     fn write<'tx>(
         &mut self,
-        tx: &'tx Transaction<'_>,
+        tx: &Transaction<'tx>,
         event: Happening,
     ) -> Result<Step<'tx, Happening>, WriteError<Happening>> {
         let written = match &event {

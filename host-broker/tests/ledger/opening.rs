@@ -71,7 +71,7 @@ impl BatchWriter<Happening> for Crashing {
 
     fn write<'tx>(
         &mut self,
-        tx: &'tx Transaction<'_>,
+        tx: &Transaction<'tx>,
         event: Happening,
     ) -> Result<Step<'tx, Happening>, WriteError<Happening>> {
         let step = Clerk::default().write(tx, event)?;

@@ -51,7 +51,7 @@ impl<L: Line> BatchWriter<Event<L>> for Writer<L> {
 
     fn write<'tx>(
         &mut self,
-        tx: &'tx Transaction<'_>,
+        tx: &Transaction<'tx>,
         event: Event<L>,
     ) -> Result<Step<'tx, Event<L>>, WriteError<Event<L>>> {
         match event.0.draft(|draft| tx.append(draft)) {

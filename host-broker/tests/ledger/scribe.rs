@@ -41,7 +41,7 @@ impl BatchWriter<Happening> for Clerk {
 
     fn write<'tx>(
         &mut self,
-        tx: &'tx Transaction<'_>,
+        tx: &Transaction<'tx>,
         event: Happening,
     ) -> Result<Step<'tx, Happening>, WriteError<Happening>> {
         self.asked.push(event.clone());

@@ -385,7 +385,7 @@ impl BatchWriter<Happening> for Remembering {
 
     fn write<'tx>(
         &mut self,
-        tx: &'tx Transaction<'_>,
+        tx: &Transaction<'tx>,
         event: Happening,
     ) -> Result<Step<'tx, Happening>, WriteError<Happening>> {
         let (Row(name) | Fails(name) | Answered(name)) = &event else { panic!("{event:?}") };

@@ -563,7 +563,7 @@ struct Spender;
 impl BatchWriter<Event> for Spender {
     type FollowUps = ();
 
-    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: Event) -> Result<Step<'tx, Event>, WriteError<Event>> {
+    fn write<'tx>(&mut self, tx: &Transaction<'tx>, event: Event) -> Result<Step<'tx, Event>, WriteError<Event>> {
         match gates::spend(tx, &[1], 7) {
             Ok(()) => Ok(kernel::close(tx, event, None)),
             Err(error) => Err(WriteError { event, error }),

@@ -171,3 +171,11 @@ fn no_crate_reexports_another_crate_of_the_workspace() {
         }
     }
 }
+
+/// One file tells the whole story of a call. It is read in one go only as long as it is short.
+#[test]
+fn the_file_of_the_pipeline_stays_short() {
+    let pipeline = std::fs::read_to_string(root().join("host-broker/engine/src/pipeline.rs")).unwrap();
+    let lines = pipeline.lines().count();
+    assert!((100..=300).contains(&lines), "{lines} lines");
+}

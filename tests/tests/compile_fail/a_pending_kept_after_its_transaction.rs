@@ -8,7 +8,7 @@ struct Thief {
 }
 
 impl Thief {
-    fn keep<'tx>(&mut self, tx: &'tx Transaction<'_>, authorized: Authorized<'tx>) -> Result<(), WriteError<Event>> {
+    fn keep<'tx>(&mut self, tx: &Transaction<'tx>, authorized: Authorized<'tx>) -> Result<(), WriteError<Event>> {
         self.kept = Some(kernel::record_intent(tx, authorized)?);
         Ok(())
     }

@@ -13,7 +13,7 @@ impl Broker {
     /// Writes the result of the verification of all rows. If something is wrong, words a notice for each channel.
     pub(crate) fn alarm<'tx>(
         &self,
-        tx: &'tx Transaction<'_>,
+        tx: &Transaction<'tx>,
         found: &Verification,
     ) -> Result<Vec<PendingNotice<'tx>>, StoreError> {
         let (title, row, error, then) = match found {

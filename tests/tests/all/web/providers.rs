@@ -140,11 +140,7 @@ struct Writer;
 impl BatchWriter<Refusal> for Writer {
     type FollowUps = ();
 
-    fn write<'tx>(
-        &mut self,
-        tx: &'tx Transaction<'_>,
-        event: Refusal,
-    ) -> Result<Step<'tx, Refusal>, WriteError<Refusal>> {
+    fn write<'tx>(&mut self, tx: &Transaction<'tx>, event: Refusal) -> Result<Step<'tx, Refusal>, WriteError<Refusal>> {
         let provider = "demo".parse().unwrap();
         let draft = Draft {
             provider: Some(&provider),

@@ -13,8 +13,8 @@ use crate::accounts;
 use crate::broker::{Broker, WaitingRequest};
 use crate::clean::{Filtered, Outcome};
 use crate::event::Event;
+use crate::event_results::{closed, event_of};
 use crate::facts;
-use crate::pipeline::{closed, event_of};
 use crate::request::{Command, CommandRequest, FailedRead, Parsed};
 use kernel::authorize::{Outcome as Decided, Refusal, authorize};
 use kernel::call::{Call, Header, Prepared, WaitingPlan};
@@ -97,7 +97,7 @@ impl Broker {
     /// call of its own.
     pub(in crate::commands) fn read_for_plan<'tx>(
         &mut self,
-        tx: &'tx Transaction<'_>,
+        tx: &Transaction<'tx>,
         command_request: Box<CommandRequest>,
         place: usize,
     ) -> Result<Step<'tx, Event>, WriteError<Event>> {
@@ -162,7 +162,7 @@ fn waiting(plan: &Header, of: &RequestId) -> WaitingRequest {
 
 /// Ends a plan because this call of it is not read.
 fn refused<'tx>(
-    tx: &'tx Transaction<'_>,
+    tx: &Transaction<'tx>,
     call: Box<Call>,
     place: usize,
     refusal: Refusal,
@@ -174,7 +174,7 @@ fn refused<'tx>(
 }
 
 fn no_read<'tx>(
-    tx: &'tx Transaction<'_>,
+    tx: &Transaction<'tx>,
     plan: Box<CommandRequest>,
     failed: &FailedRead,
 ) -> Result<Step<'tx, Event>, WriteError<Event>> {

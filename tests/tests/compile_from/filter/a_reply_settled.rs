@@ -1,0 +1,3 @@
+use kernel::Settled;
+
+fn main() {}

@@ -1,0 +1,3 @@
+use policy::facts::Facts;
+
+fn main() {}

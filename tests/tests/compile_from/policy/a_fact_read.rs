@@ -1,0 +1,3 @@
+use store::View;
+
+fn main() {}

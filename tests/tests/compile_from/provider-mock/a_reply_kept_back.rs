@@ -1,0 +1,3 @@
+use engine::event::Event;
+
+fn main() {}

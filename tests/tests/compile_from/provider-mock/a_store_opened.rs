@@ -1,0 +1,3 @@
+use store::Store;
+
+fn main() {}

@@ -1,0 +1,3 @@
+use kernel::record_intent;
+
+fn main() {}

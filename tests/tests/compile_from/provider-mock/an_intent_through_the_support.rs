@@ -1,0 +1,3 @@
+use provider::kernel::record_intent;
+
+fn main() {}

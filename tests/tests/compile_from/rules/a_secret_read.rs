@@ -1,0 +1,3 @@
+use secrets::Secret;
+
+fn main() {}

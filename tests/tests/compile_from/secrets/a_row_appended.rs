@@ -1,0 +1,3 @@
+use store::Transaction;
+
+fn main() {}

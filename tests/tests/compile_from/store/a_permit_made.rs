@@ -1,0 +1,3 @@
+use kernel::authorize::Authorized;
+
+fn main() {}
