@@ -8,15 +8,15 @@ mod figures;
 mod scratch;
 
 use crate::cli::Context;
+use crate::cli::interrupt;
 use crate::cli::output::{CliError, Output};
+use anyhow::bail;
 use clap::Args;
 use client::{ByFiles, BySocket};
 use figures::{Figures, millis};
 use scratch::Scratch;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// Measure the time of a call on this machine.
@@ -58,15 +58,14 @@ impl Bench {
         if !context.output.json {
             context.output.say("measuring; this takes some seconds");
         }
-        // The daemon hears it, too, and stops. Then the measurement fails, and the home is removed.
-        let is_interrupted = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&is_interrupted);
-        context.platform.runtime.spawn(async move {
-            flag.store(tokio::signal::ctrl_c().await.is_ok(), Ordering::Release);
-        });
+        // After a signal, the daemon is stopped and the home is removed.
+        interrupt::watch(context)?;
         let measured = self.measure(context).map_err(|error| {
-            let is_interrupted = is_interrupted.load(Ordering::Acquire);
-            CliError::failed(if is_interrupted { "interrupted".to_owned() } else { format!("{error:#}") })
+            let failed = CliError::failed(format!("{error:#}"));
+            interrupt::check()
+                .map_err(|interrupted| interrupted.and_so("the temporary home was removed"))
+                .err()
+                .unwrap_or(failed)
         })?;
         context.output.show(&measured.document(), || measured.text());
         Ok(())
@@ -79,6 +78,9 @@ impl Bench {
         let (mut sync, mut over_socket, mut as_files) =
             (Figures::default(), <[Figures; 2]>::default(), <[Figures; 2]>::default());
         for _ in 0..self.calls.div_ceil(ROUND) {
+            if interrupt::is_received() {
+                bail!("interrupted");
+            }
             for _ in 0..ROUND {
                 sync.time(|| disk.sync())?;
             }
@@ -147,7 +149,7 @@ impl Measured {
         let more = by_files.p50().saturating_sub(read.p50());
         if !more.is_zero() {
             lines.push(format!(
-                "Files take {} ms more than the socket. Sandboxes that cannot use the socket gain from a mailbox on tmpfs.",
+                "Files take {} ms more than the socket. Shims use the socket by themselves where the sandbox has it.",
                 millis(more)
             ));
         }

@@ -37,3 +37,37 @@ fn an_interrupted_demo_leaves_neither_its_home_nor_its_daemon() {
     assert_eq!(folder.path().read_dir().unwrap().count(), 0, "the home is left");
     tests::until("the end of its processes", || (!tests::runs(&home)).then_some(()));
 }
+
+#[test]
+fn an_ended_bench_leaves_neither_its_home_nor_its_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    std::fs::create_dir(&home).unwrap();
+    for (name, signal, status) in [
+        ("INT", rustix::process::Signal::INT, 130),
+        ("TERM", rustix::process::Signal::TERM, 143),
+        ("HUP", rustix::process::Signal::HUP, 129),
+    ] {
+        let child = Command::new("/usr/bin/env")
+            .arg(format!("--default-signal={name}"))
+            .arg(programs().host_broker())
+            .args(["--home", home.to_str().unwrap(), "bench", "--calls", "100000"])
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let scratch = tests::until("the temporary home", || home.read_dir().unwrap().next()).unwrap().path();
+        tests::until("the call of a group", || scratch.join("page").exists().then_some(()));
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{name}: {said}");
+        assert!(said.contains("the temporary home was removed"), "{name}: {said}");
+        assert_eq!(home.read_dir().unwrap().count(), 0, "{name}: the temporary home is left");
+        let scratch = scratch.to_str().unwrap().to_owned();
+        tests::until("the end of its processes", || (!tests::runs(&scratch)).then_some(()));
+    }
+}

@@ -2,8 +2,9 @@
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
+use shared::RequestId;
 use shared::frame::{self, Decoder, Kind, ShimHello};
-use shared::mailbox::{Directory, RESPONSES, SOCKET, TASKS};
+use shared::mailbox::{self, Directory, RESPONSES, SOCKET, TASKS};
 use shared::snapshot::PROTOCOL;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -93,33 +94,43 @@ impl BySocket {
     }
 }
 
-/// The directories of a mailbox.
+/// The directories of a mailbox. As a shim does, it uses the file of its last request again.
 pub(super) struct ByFiles {
     tasks: Directory,
     responses: Directory,
     count: u64,
+    // The file of the last request, which the host has taken.
+    spare: Option<String>,
 }
 
 impl ByFiles {
     pub(super) fn open(mailbox: &Path) -> anyhow::Result<Self> {
         let root = Directory::open(mailbox)?;
-        Ok(Self { tasks: root.open_dir(TASKS)?, responses: root.open_dir(RESPONSES)?, count: 0 })
+        Ok(Self { tasks: root.open_dir(TASKS)?, responses: root.open_dir(RESPONSES)?, count: 0, spare: None })
     }
 
     /// One call. It looks for the reply without a pause, so no notice of the kernel is part of the time.
     pub(super) fn call(&mut self, action: &str) -> anyhow::Result<()> {
         self.count += 1;
-        let id = format!("bench-files-{}", self.count);
-        let (name, began) = (format!("{id}.json"), Instant::now());
-        self.tasks.write(&name, &request(&id, action), 0o644)?;
-        while self.responses.look(&name).is_none() {
+        let id: RequestId = format!("bench-files-{}", self.count).parse()?;
+        let (task, reply, began) = (mailbox::reusable_name(&id), mailbox::reply_name(&id), Instant::now());
+        let bytes = request(id.as_str(), action);
+        match self.spare.take() {
+            Some(spare) => {
+                self.tasks.rewrite(&spare, &bytes)?;
+                self.tasks.rename(&spare, &task)?;
+            }
+            None => self.tasks.write(&task, &bytes, 0o644)?,
+        }
+        while self.responses.look(&reply).is_none() {
             if began.elapsed() > TIMEOUT {
                 bail!("the daemon does not answer");
             }
             std::thread::yield_now();
         }
-        let reply = self.responses.read(&name, shared::limits::REPLY_BYTES_MAX, None);
-        self.responses.remove(&name)?;
-        check(&reply.map_err(|error| anyhow::anyhow!("{error}"))?.bytes)
+        let read = self.responses.read_reply(&reply, shared::limits::REPLY_BYTES_MAX);
+        self.responses.remove(&reply)?;
+        self.spare = Some(mailbox::spare_name(&id));
+        check(&read.map_err(|error| anyhow::anyhow!("{error}"))?.bytes)
     }
 }
