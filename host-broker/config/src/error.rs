@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read {path}{}", remedy(path, source))]
+    #[error("cannot read {path}: {source}{}", remedy(path, source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -87,9 +87,9 @@ fn remedy(path: &Path, source: &std::io::Error) -> &'static str {
     if kind == ErrorKind::NotFound && path.ends_with("broker.toml") {
         "; make a home with: host-broker init --home DIR"
     } else if kind == ErrorKind::IsADirectory {
-        ", because it is a directory; put a file in its place or remove it"
+        "; put a file in its place or remove it"
     } else if kind == ErrorKind::InvalidData {
-        ", because it is not UTF-8 text; save it as UTF-8"
+        "; save it as UTF-8"
     } else {
         ""
     }

@@ -317,11 +317,40 @@ impl Progress {
 /// Returns the error if the broker's reply to a command is a no.
 pub fn refusal(reply: &Value) -> Option<CliError> {
     let text = |name: &str| reply.get(name).and_then(Value::as_str).unwrap_or_default();
-    let fault = (text("status") != "executed").then(|| CliError::refused(text("error")))?;
+    let fault = (text("status") != "executed").then(|| CliError::refused(as_error(text("error"))))?;
     Some(match text("code") {
         "" => fault,
         code => fault.with("code", code),
     })
+}
+
+/// The command that lists the names, by the beginning of a reply about an unknown one. Agents get these replies, too,
+/// and have no commands.
+const LISTS: [(&str, &str); 6] = [
+    ("There is no approval request", "approvals list"),
+    ("There is no gate", "gate list"),
+    ("There is no group", "group list"),
+    ("There is no open task", "task list"),
+    ("There is no provider", "provider list"),
+    ("There is no token", "operator-token list"),
+];
+
+/// Returns a reply's sentence in the form of an error: lower case, without a period, with the next step.
+fn as_error(sentence: &str) -> String {
+    const FIRST_WORDS: [&str; 9] = ["A", "An", "It", "No", "Nothing", "The", "There", "This", "You"];
+    // Several sentences stay sentences.
+    if sentence.contains(". ") {
+        return sentence.to_owned();
+    }
+    // A sentence that names a command has its next step.
+    let names_one = sentence.contains("host-broker ");
+    let next = LISTS.iter().find(|(beginning, _)| !names_one && sentence.starts_with(beginning));
+    let next = next.map_or_else(String::new, |(_, command)| format!("; see: host-broker {command}"));
+    let text = sentence.strip_suffix('.').unwrap_or(sentence);
+    match text.split_once(' ') {
+        Some((first, rest)) if FIRST_WORDS.contains(&first) => format!("{} {rest}{next}", first.to_lowercase()),
+        _ => format!("{text}{next}"),
+    }
 }
 
 /// Returns the time since an event in whole units. So a watched page changes once a minute at most.
@@ -357,6 +386,22 @@ pub fn visible(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_sentence_of_a_reply_becomes_an_error_with_the_next_step() {
+        for (sentence, error) in [
+            ("There is no group 'nobody'.", "there is no group 'nobody'; see: host-broker group list"),
+            ("There is no open task 't'.", "there is no open task 't'; see: host-broker task list"),
+            ("There is no group 'x'; run: host-broker reload.", "there is no group 'x'; run: host-broker reload"),
+            ("The code is wrong.", "the code is wrong"),
+            // A name of its own, and several sentences.
+            ("GitHub does not answer.", "GitHub does not answer"),
+            ("The call waits. Nobody was asked.", "The call waits. Nobody was asked."),
+            ("", ""),
+        ] {
+            assert_eq!(as_error(sentence), error);
+        }
+    }
 
     #[test]
     fn progress_is_reported_once_a_second_on_a_terminal_only() {

@@ -12,7 +12,9 @@ fn a_grant_that_cannot_be_is_refused_with_the_reason() {
     world.run(&["grant", "Developer", "mock", "1"]).fails(2, &["not a valid group"]);
     world.run(&["grant", "developer", "mock", "1", "--expires-in", "soon"]).fails(2, &["90m, 12h, 7d"]);
     world.run(&["grant", "developer", "mock", "1", "--expires", "tomorrow"]).fails(2, &["is not a time"]);
-    world.run(&["grant", "nobody", "mock", "1"]).fails(3, &["There is no group 'nobody'"]);
+    world
+        .run(&["grant", "nobody", "mock", "1"])
+        .fails(3, &["there is no group 'nobody'; see: host-broker", "group list"]);
     world.run(&["grant", "developer", "mock", "1", "--deny", "fly"]).fails(3, &["has no action 'fly'"]);
     world.run(&["grant", "developer", "mock", "3", "--gate", "Finance"]).fails(3, &["no gate 'Finance'"]);
     let done = world.run(&["--json", "grant", "developer", "nothing", "1"]);
@@ -193,7 +195,9 @@ fn explain_says_what_is_wrong_with_the_question() {
 #[test]
 fn tasks_and_gates_are_made_listed_and_ended() {
     let world = World::with_mock();
-    world.run(&["task", "create", "nobody", "Work"]).fails(3, &["There is no group 'nobody'"]);
+    world
+        .run(&["task", "create", "nobody", "Work"])
+        .fails(3, &["there is no group 'nobody'; see: host-broker", "group list"]);
     world.run(&["task", "close", "gov-9"]).fails(3, &["no open task 'gov-9'"]);
     world.run(&["gate", "approve", "gov-9", "Security"]).fails(3, &["no open task"]);
     assert!(world.run(&["task", "list"]).ok().contains("no open tasks"));

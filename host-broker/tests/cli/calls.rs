@@ -126,11 +126,11 @@ fn a_person_records_the_outcome_of_a_call_with_an_unknown_outcome() {
     assert!(world.run(&["status"]).ok().contains("host-broker calls settle"));
     let settle =
         |id: &str, found: &str| world.run(&["calls", "settle", id, "--as", found, "--note", "looked at the log"]);
-    settle("u3", "failed").fails(3, &["No call of that name"]);
+    settle("u3", "failed").fails(3, &["no call of that name"]);
     world.run(&["calls", "settle", "u1", "--as", "failed", "--note", " "]).fails(3, &["note"]);
     settle("u1", "failed").ok();
     settle("u2", "succeeded").ok();
-    settle("u2", "failed").fails(3, &["No call of that name"]);
+    settle("u2", "failed").fails(3, &["no call of that name"]);
     assert_eq!(unknown(), 0);
     let list = world.run(&["calls", "list", "--json"]).json();
     let statuses: Vec<_> = list["calls"].as_array().unwrap().iter().map(|call| call["status"].clone()).collect();

@@ -89,12 +89,12 @@ fn a_file_that_cannot_be_read_is_named_with_its_own_remedy() {
     std::fs::create_dir(&profile).unwrap();
     let said = world.run(&["config", "check"]);
     assert!(!said.err.contains("init"), "{said:?}");
-    said.fails(4, &["main.toml", "it is a directory"]);
+    said.fails(4, &["main.toml", "put a file in its place"]);
     std::fs::remove_dir(&profile).unwrap();
     std::fs::write(&profile, [0xff, 0xfe]).unwrap();
     let said = world.run(&["config", "check"]);
     assert!(!said.err.contains("init"), "{said:?}");
-    said.fails(4, &["main.toml", "not UTF-8"]);
+    said.fails(4, &["main.toml", "save it as UTF-8"]);
     World::empty().run(&["config", "check"]).fails(4, &["host-broker init"]);
 }
 

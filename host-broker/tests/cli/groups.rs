@@ -81,7 +81,7 @@ fn a_running_daemon_takes_a_group_up_with_a_reload() {
     let world = World::with_mock();
     let _daemon = world.serve();
     assert!(world.run(&["group", "add", "web"]).ok().contains("host-broker reload"));
-    world.run(&["grant", "web", "mock", "1"]).fails(3, &["There is no group 'web'"]);
+    world.run(&["grant", "web", "mock", "1"]).fails(3, &["there is no group 'web'", "host-broker reload"]);
     world.run(&["reload"]).ok();
     world.run(&["grant", "web", "mock", "1"]).ok();
     let call = json!({ "type": "ext_call", "provider": "mock", "action": "echo" });

@@ -214,7 +214,7 @@ fn a_grant_a_revocation_and_a_kill_switch_hold_on_the_other_host_when_the_comman
     // Names are those of the other host.
     for scope in ["group", "provider"] {
         let (is_done, text) = cli(&two.a, &["kill", scope, "nobody", "--host", "b"]);
-        assert!(!is_done && text.contains(&format!("There is no {scope} 'nobody'")), "{text}");
+        assert!(!is_done && text.contains(&format!("there is no {scope} 'nobody'")), "{text}");
     }
     assert!(two.b.query("SELECT * FROM kill_switches").is_empty());
     let (is_done, text) = cli(&two.a, &["kill", "list", "--host", "b"]);
