@@ -357,9 +357,11 @@ mod tests {
     use super::*;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use serde_json::Value;
-    use std::io::Read as _;
+    use std::io::{Read as _, Write as _};
     use std::net::Shutdown;
     use std::os::unix::net::UnixStream;
+
+    const MOMENT: Duration = Duration::from_millis(1);
 
     fn pair() -> (Connection, UnixStream, Instant) {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
@@ -436,5 +438,44 @@ mod tests {
         assert!(!connection.admit(frame, &id("a"), now) && connection.is_done());
         assert!(!connection.send_frame(vec![0; 8], now));
         assert_eq!(connection.unsent, 0);
+    }
+
+    /// Attack (The group's socket): A shim never greets, or sends a frame byte by byte.
+    /// Defence: A connection must greet, and a frame must be whole, within 10 seconds.
+    #[test]
+    fn a_connection_that_does_not_greet_or_finish_a_frame_is_too_slow() {
+        let (mut silent, _peer, now) = pair();
+        assert_eq!(silent.read(now), ReadOutcome::None);
+        assert_eq!(silent.is_too_slow(now + FRAME_TIMEOUT - MOMENT), None);
+        assert!(silent.is_too_slow(now + FRAME_TIMEOUT).is_some());
+
+        let (mut partial, mut peer, now) = pair();
+        partial.stage = Stage::Greeted;
+        assert_eq!(partial.read(now), ReadOutcome::None);
+        assert_eq!(partial.is_too_slow(now + FRAME_TIMEOUT * 9), None, "it has begun no frame");
+        let began = now + FRAME_TIMEOUT * 10;
+        for after in [Duration::ZERO, FRAME_TIMEOUT / 2, FRAME_TIMEOUT.saturating_sub(MOMENT)] {
+            peer.write_all(&[0]).unwrap();
+            assert_eq!(partial.read(began + after), ReadOutcome::Some);
+            assert_eq!(partial.is_too_slow(began + after), None);
+        }
+        assert!(partial.is_too_slow(began + FRAME_TIMEOUT).is_some(), "another byte gives no more time");
+    }
+
+    /// Attack (The group's socket): A shim takes none of its replies.
+    /// Defence: A reader that takes nothing for 30 seconds is left.
+    #[test]
+    fn a_reader_that_takes_nothing_is_too_slow() {
+        let (mut connection, mut peer, now) = pair();
+        connection.stage = Stage::Greeted;
+        while connection.blocked_since.is_none() {
+            assert!(connection.send_frame(vec![0; 1 << 16], now));
+        }
+        assert_eq!(connection.is_too_slow(now + READER_TIMEOUT - MOMENT), None);
+        assert!(connection.is_too_slow(now + READER_TIMEOUT).is_some());
+        let later = now + READER_TIMEOUT - MOMENT;
+        peer.read_exact(&mut vec![0; 1 << 16]).unwrap();
+        connection.flush(later);
+        assert_eq!(connection.is_too_slow(now + READER_TIMEOUT), None, "it has read since");
     }
 }

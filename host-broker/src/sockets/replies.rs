@@ -98,3 +98,38 @@ impl GroupSocket {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sockets::poller::Poller;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use std::sync::Arc;
+
+    /// Attack (The group's socket): The connections of a group together leave many long replies unread.
+    /// Defence: Beyond 16 MiB of unread replies, the connection with the most is closed.
+    #[test]
+    fn the_connection_with_the_most_unread_bytes_is_closed() {
+        let socket = GroupSocket::new("g".parse().unwrap(), None, 0, Arc::new(Poller::new().unwrap()));
+        let now = Instant::now();
+        let peers = [1, 2].map(|number| {
+            let (ours, peer) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+            let mut connection = Connection::new(ours, now);
+            connection.stage = Stage::Greeted;
+            socket.state().connections.insert(number, connection);
+            peer
+        });
+        let (id, document) = ("a".parse().unwrap(), vec![b' '; 1 << 20]);
+        // The system takes a part of the first replies of each.
+        assert!(socket.reply(2, &id, &document, now));
+        for _ in 0..15 {
+            assert!(socket.reply(1, &id, &document, now));
+            assert_eq!(socket.state().connections.len(), 2);
+        }
+        let sent = (0..3).filter(|_| socket.reply(1, &id, &document, now)).count();
+        assert!(sent < 3, "there is an end");
+        assert_eq!(socket.state().connections.keys().collect::<Vec<_>>(), [&2]);
+        assert!(socket.reply(2, &id, &document, now), "the other connection stays");
+        drop(peers);
+    }
+}

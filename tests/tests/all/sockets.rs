@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 use tests::group::{call, code};
 use tests::socket::Connection;
@@ -114,6 +116,7 @@ fn a_request_in_flight_is_answered_wherever_it_is_asked_again() {
     assert_eq!(world.effects_of("charge"), [over_a_socket, as_a_file, first]);
 }
 
+/// Attack: see `a_request_whose_sender_has_hung_up_is_not_executed`.
 #[test]
 fn a_request_that_is_repeated_at_any_moment_is_answered_and_happens_once() {
     let world = World::with_grant();
@@ -163,6 +166,9 @@ fn process() -> (World, Group) {
     (world, group)
 }
 
+/// Attack (The group's socket): A connection breaks at any moment, so that a call runs twice or the
+/// caller gets a false answer.
+/// Defence: A request whose sender has hung up is dropped. An id is executed once.
 #[test]
 fn a_request_whose_sender_has_hung_up_is_not_executed() {
     let (world, group) = process();
@@ -191,6 +197,8 @@ fn a_request_whose_sender_only_sends_nothing_more_is_answered() {
     assert_eq!(connection.next_frame(), None, "nothing can come of it any more");
 }
 
+/// Attack (The group's socket): A shim withdraws a request while it is decided.
+/// Defence: The request is either dropped and never executed, or `taken`.
 #[test]
 fn a_request_that_is_withdrawn_in_time_is_not_executed() {
     let (world, group) = process();
@@ -222,6 +230,8 @@ fn a_request_that_is_withdrawn_in_time_is_not_executed() {
     assert_eq!(world.effects_of("charge"), [kept, late]);
 }
 
+/// Attack (The group's socket): A frame is too long, has an unknown kind, or comes before `hello`.
+/// Defence: The connection ends. The first such frame gets a row; equal ones are counted.
 #[test]
 fn a_frame_that_is_none_gets_a_row_and_a_goodbye() {
     let world = World::with_grant();
@@ -287,6 +297,10 @@ fn lingering() -> (TcpStream, TcpStream) {
     (stream, other)
 }
 
+/// Attack (The group's socket): A file descriptor comes with the bytes. Its close blocks for
+/// minutes.
+/// Defence: The loop looks before it receives. Another thread closes the connection. Until then, it
+/// counts as one of the eight.
 #[test]
 fn a_descriptor_whose_close_blocks_delays_nobody() {
     let world = World::with_grant();
@@ -321,6 +335,7 @@ fn a_descriptor_whose_close_blocks_delays_nobody() {
     end.read_to_end(&mut Vec::new()).unwrap();
 }
 
+/// Attack: see `a_descriptor_whose_close_blocks_delays_nobody`.
 #[test]
 fn a_descriptor_that_comes_while_the_host_stops_does_not_hold_up_its_reload() {
     let (world, group) = process();
@@ -341,6 +356,8 @@ fn a_descriptor_that_comes_while_the_host_stops_does_not_hold_up_its_reload() {
     end.read_to_end(&mut Vec::new()).unwrap();
 }
 
+/// Attack (The group's socket): A group opens connections without end.
+/// Defence: Eight connections; new ones 20 per second.
 #[test]
 fn a_group_has_eight_connections_and_more_wait() {
     let world = World::with_grant();
@@ -359,6 +376,93 @@ fn a_group_has_eight_connections_and_more_wait() {
     assert_eq!(code(&ninth.reply(&id)), "executed");
 }
 
+/// Attack (The group's socket): A group begins a thousand connections at once, and holds or drops them.
+/// Defence: The host accepts eight of a group, and new ones twenty a second. The others stay with the system.
+#[test]
+fn a_thousand_connections_of_one_group_delay_no_other_group() {
+    let world = World::with_grant();
+    world.grant("security", 1);
+    let (group, other) = (world.group("developer"), world.group("security"));
+    assert_eq!(code(&Connection::open(&group).ask(call("echo", json!({})))), "executed");
+    let path = group.directory().join("broker.sock");
+    let connect = || {
+        let kind = (rustix::net::SocketType::STREAM, rustix::net::SocketFlags::NONBLOCK);
+        let fd = rustix::net::socket_with(rustix::net::AddressFamily::UNIX, kind.0, kind.1, None).unwrap();
+        let address = rustix::net::SocketAddrUnix::new(&path).unwrap();
+        // The system refuses it when too many wait.
+        rustix::net::connect(&fd, &address).is_ok().then(|| UnixStream::from(fd))
+    };
+    let hello = frame::encode(Kind::Hello, br#"{"protocols":["ext-broker/1"]}"#).unwrap();
+    let mut held: Vec<UnixStream> = (0..1_000).filter_map(|_| connect()).collect();
+    assert!(held.len() >= 8, "{} connections", held.len());
+    for stream in &mut held {
+        std::io::Write::write_all(stream, &hello).unwrap();
+    }
+    let answered = |held: &[UnixStream]| {
+        let has_frame = |stream: &&UnixStream| {
+            let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
+            rustix::net::recv(stream, &mut [0; 1][..], flags).is_ok_and(|(_, read)| read == 1)
+        };
+        held.iter().filter(has_frame).count()
+    };
+    until("eight of them", || (answered(&held) >= 8).then_some(()));
+    for _ in 0..20 {
+        assert_eq!(code(&other.ask(call("echo", json!({})))), "executed", "another group is served");
+    }
+    assert_eq!(answered(&held), 8);
+    // Connections that end at once are as many.
+    drop(held);
+    (0..1_000).filter_map(|_| connect()).for_each(drop);
+    assert_eq!(code(&other.ask(call("echo", json!({})))), "executed");
+    assert_eq!(code(&group.by_files().ask(call("echo", json!({})))), "executed");
+    let again = world.group("developer");
+    assert_eq!(code(&Connection::open(&again).ask(call("echo", json!({})))), "executed", "and so is the group, later");
+}
+
+/// Attack (The group's socket): The sandbox puts a socket of its own, or a link to another group's socket, in its place.
+/// Defence: The host replaces a foreign socket, and follows no link. It never connects to either.
+#[test]
+fn a_foreign_socket_or_a_link_in_its_place_gets_nothing_from_the_host() {
+    let world = World::with_grant();
+    world.grant("security", 1);
+    let (group, other) = (world.group("developer").by_files(), world.group("security"));
+    let path = group.directory().join("broker.sock");
+    let of_other = other.directory().join("broker.sock");
+    assert_eq!(code(&Connection::open(&group).ask(call("echo", json!({})))), "executed");
+    std::fs::remove_file(&path).unwrap();
+    // The host can be faster, and make its own again.
+    let foreign = until("a place for a foreign socket", || {
+        std::fs::remove_file(&path).ok();
+        UnixListener::bind(&path).ok()
+    });
+    foreign.set_nonblocking(true).unwrap();
+    let inode = std::fs::metadata(&path).unwrap().ino();
+    assert_eq!(code(&group.ask(call("echo", json!({})))), "executed");
+    until("the host's own socket", || {
+        std::fs::symlink_metadata(&path).ok().filter(|found| found.ino() != inode).map(|_| ())
+    });
+    assert_eq!(code(&Connection::open(&group).ask(call("echo", json!({})))), "executed");
+    assert!(foreign.accept().is_err(), "nobody has connected to the foreign one");
+
+    let aside = path.with_extension("aside");
+    symlink(&of_other, &aside).unwrap();
+    let (before, rows) = (std::fs::metadata(&of_other).unwrap().ino(), world.rows().len());
+    std::fs::rename(&aside, &path).unwrap();
+    for _ in 0..3 {
+        assert_eq!(code(&group.ask(call("echo", json!({})))), "executed");
+    }
+    assert_eq!(std::fs::read_link(&path).unwrap(), of_other, "the host leaves the link");
+    assert_eq!(std::fs::metadata(&of_other).unwrap().ino(), before, "and the other group's socket");
+    assert_eq!(code(&Connection::open(&other).ask(call("echo", json!({})))), "executed");
+    let groups: BTreeSet<String> = world.rows()[rows..].iter().map(|row| row.caller.clone()).collect();
+    assert_eq!(groups.len(), 2, "each with its own caller: {groups:?}");
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(code(&Connection::open(&group).ask(call("echo", json!({})))), "executed");
+}
+
+/// Attack (The group's socket): A shim sends and never reads.
+/// Defence: The host does not read a connection with more than 64 KiB unread. It keeps at most 16
+/// MiB for a group.
 #[test]
 fn a_shim_that_reads_nothing_is_not_read_either_and_loses_nothing() {
     let world = World::builder().config(&format!("{CONFIG}[limits.\"*\".\"*\"]\n")).up();
@@ -389,6 +493,7 @@ fn a_shim_that_reads_nothing_is_not_read_either_and_loses_nothing() {
     assert!(replies.iter().all(|(_, code)| code == "executed" || code == "busy"), "{replies:?}");
 }
 
+/// Attack: see `a_shim_that_reads_nothing_is_not_read_either_and_loses_nothing`.
 #[test]
 fn withdrawals_whose_answers_nobody_reads_fill_no_memory() {
     let world = World::with_grant();
@@ -406,6 +511,7 @@ fn withdrawals_whose_answers_nobody_reads_fill_no_memory() {
     sent.join().unwrap();
 }
 
+/// Attack: see `a_request_that_is_withdrawn_in_time_is_not_executed`.
 #[test]
 fn all_requests_under_a_withdrawn_id_are_dropped() {
     let (world, group) = process();
@@ -423,6 +529,8 @@ fn all_requests_under_a_withdrawn_id_are_dropped() {
     assert_eq!(world.effects_of("charge"), [""; 0]);
 }
 
+/// Attack (The group's socket): A user other than the configured one connects.
+/// Defence: The kernel names the user of the connection.
 #[test]
 fn another_user_than_the_configured_one_is_refused_with_the_reason() {
     if !rustix::process::geteuid().is_root() {
@@ -436,9 +544,12 @@ fn another_user_than_the_configured_one_is_refused_with_the_reason() {
     let reason = goodbye["reason"].as_str().unwrap();
     assert!(reason.contains("user 0") && reason.contains("4242"), "{reason}");
     let socket = std::fs::metadata(group.directory().join("broker.sock")).unwrap();
-    assert_eq!(std::os::unix::fs::MetadataExt::uid(&socket), 4242);
+    assert_eq!(socket.uid(), 4242);
 }
 
+/// Attack (The group's socket): The sandbox removes the socket, or puts another file in its place.
+/// Defence: The host makes the socket again through a handle of the directory. It replaces nothing
+/// but a socket, and never connects.
 #[test]
 fn the_socket_comes_back_when_its_name_is_taken_away_and_nothing_else_is_replaced() {
     let world = World::with_grant();

@@ -8,9 +8,11 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use tests::group::call;
+use tests::group::{call, code};
+use tests::programs::programs;
 use tests::shim::{Shim, ended, in_front, isolated, text};
 use tests::socket::Connection;
 use tests::{World, is_long, until};
@@ -221,6 +223,7 @@ impl Drop for Cutter {
     }
 }
 
+/// Attack: see `a_request_whose_sender_has_hung_up_is_not_executed`.
 #[test]
 fn of_calls_whose_connections_are_cut_none_runs_twice_and_none_after_it_was_said_not_to() {
     let calls = if is_long() { 1_000 } else { 80 };
@@ -271,4 +274,52 @@ fn of_calls_whose_connections_are_cut_none_runs_twice_and_none_after_it_was_said
     assert!(cuts >= calls / 20, "only {cuts} connections were cut");
     let executed = replies.iter().filter(|(_, code)| code == "executed").count();
     assert!(executed * 10 >= calls * 9, "only {executed} of {calls} calls came through: {replies:?}");
+}
+
+/// Attack: see `a_request_whose_sender_has_hung_up_is_not_executed`.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the shim is a process that is killed")]
+fn of_calls_whose_shim_is_killed_at_any_moment_each_happens_once() {
+    let world = World::with_grant();
+    let group = world.group("developer");
+    group.snapshot();
+    let calls = if is_long() { 500 } else { 24 };
+    for n in 0..calls {
+        let arguments = json!({
+            "provider": "demo", "action": "charge", "params": { "ms": n % 5 * 10 }, "idempotency_key": format!("kill-{n}"),
+        });
+        let greeting = json!({
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" },
+        });
+        let messages = [
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": greeting }),
+            json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+            json!({
+                "jsonrpc": "2.0", "id": 2, "method": "tools/call",
+                "params": { "name": "ext_call", "arguments": arguments },
+            }),
+        ];
+        let before = world.rows().len();
+        let mut shim = Command::new(programs().mcp_shim())
+            .env_clear()
+            .env("EXT_IPC_DIR", group.directory())
+            .env("EXT_TRANSPORT", if n % 2 == 0 { "socket" } else { "files" })
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = messages.map(|message| message.to_string()).join("\n") + "\n";
+        shim.stdin.as_mut().unwrap().write_all(lines.as_bytes()).unwrap();
+        // At once, after the row of the intent, or after that of the outcome.
+        until("the rows before the kill", || (world.rows().len() >= before + n / 2 % 3).then_some(()));
+        shim.kill().unwrap();
+        shim.wait().unwrap();
+        // As a client does that starts its shim again.
+        let mut again = call("charge", json!({ "ms": n % 5 * 10 }));
+        again["idempotency_key"] = json!(format!("kill-{n}"));
+        let reply = if n % 2 == 0 { Connection::open(&group).ask(again) } else { group.ask(again) };
+        assert_eq!(code(&reply), "executed", "{n}: {reply}");
+        assert_eq!(world.effects_of("charge").len(), n + 1, "call {n} happened once");
+    }
 }
