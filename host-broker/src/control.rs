@@ -563,6 +563,8 @@ mod tests {
         assert_eq!(known, [named("uid-0"), named("uid-1"), named("bridge"), None]);
     }
 
+    /// Attack: see
+    /// `every_command_is_given_by_those_who_have_the_right_and_refused_to_all_others_with_a_row`.
     #[test]
     fn commands_about_the_process_take_a_right_too() {
         let config = dispatcher(

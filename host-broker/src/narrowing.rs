@@ -118,6 +118,7 @@ mod tests {
         assert_eq!(narrowed.level, Level::Write);
     }
 
+    /// Attack: see `a_person_narrows_the_grant_that_is_stored_then_and_its_denials_stay`.
     #[test]
     fn an_action_that_the_grant_does_not_give_now_stays_out() {
         let grant = grant(&levels(&[("a", Level::Read), ("c", Level::Read)]));

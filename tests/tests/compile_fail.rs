@@ -52,6 +52,8 @@ mod compile_fail {
         assert!(faults.is_empty(), "{}", faults.join("\n"));
     }
 
+    /// Attack (Order of the stages, and content): Code bypasses the order of the stages.
+    /// Defence: It does not compile.
     #[test]
     fn nothing_goes_round_the_stages_of_a_call() {
         let programs = programs(&folder("compile_fail"));

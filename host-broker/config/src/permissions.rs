@@ -503,6 +503,7 @@ mod tests {
         Config::parse(&text, Path::new("/x/broker.toml"), &platform::Environment::new(), crate::KINDS).unwrap()
     }
 
+    /// Attack: see `the_password_in_the_url_of_the_database_is_a_secret_of_its_own`.
     #[test]
     fn the_url_of_the_store_is_kept_from_agents_and_its_program_and_authorities_from_everybody() {
         let (root, home) = made();
@@ -546,6 +547,7 @@ mod tests {
         texts.into_iter().map(parse).collect()
     }
 
+    /// Attack: see `nothing_starts_and_no_command_reads_a_home_that_others_can_write`.
     #[test]
     fn every_secret_is_kept_from_agents_and_every_program_that_prints_one_from_everybody() {
         let (root, home) = made();
@@ -572,6 +574,10 @@ mod tests {
         }
     }
 
+    /// Attack (The host): another user changes a script that an interpreter is started with, or the
+    /// directory of a link that leads to a program
+    /// Defence: the absolute paths among the arguments of each command, `readable` and the program
+    /// behind `env` are judged too, and the directories of each link on the way
     #[test]
     fn a_script_that_others_can_write_is_refused_wherever_the_command_names_it() {
         let (root, home) = made();
@@ -612,6 +618,10 @@ mod tests {
         assert!(check_named(&home, &of_provider(&format!("command = [\"sh\", {data:?}]"))).is_err());
     }
 
+    /// Attack (The host): Another user of the host changes the interpreter in the `#!` line of a
+    /// script.
+    /// Defence: `config::permissions` judges it like the script, also its own interpreter and the
+    /// program that `env` starts.
     #[test]
     fn an_interpreter_that_others_can_write_is_refused_like_its_script() {
         let (root, home) = made();
@@ -642,6 +652,7 @@ mod tests {
         check_named(&home, &of_provider(&argument)).unwrap();
     }
 
+    /// Attack: see `a_script_that_others_can_write_is_refused_wherever_the_command_names_it`.
     #[test]
     fn the_directories_of_every_link_on_the_way_are_judged() {
         let (root, home) = made();

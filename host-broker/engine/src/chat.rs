@@ -354,6 +354,11 @@ fn silent(tx: &Transaction<'_>, header: &Header, until: Timestamp, row: i64) -> 
 mod tests {
     use super::*;
 
+    /// Attack (Order of the stages, and content): A chat approves such a call.
+    /// Defence: Chats cannot answer it, unless an operator allows it for the person and the
+    /// channel. Suspicious data is never approved there.
+    ///
+    /// Attack: see `a_person_links_an_account_and_a_person_agrees_to_it`.
     #[test]
     fn only_calls_plans_and_files_are_answered_in_a_chat_as_far_as_an_operator_allows() {
         use approval::SubjectKind;
@@ -387,6 +392,9 @@ mod tests {
         assert_eq!(said("deny k7f3qd because"), Some((false, code(), Some("because".to_owned()))));
     }
 
+    /// Attack (Approvals and notices): A sentence resembles an approval: with a condition, in two
+    /// lines, forwarded.
+    /// Defence: Only one word and one code are accepted.
     #[test]
     fn anything_else_is_answered_with_what_to_write() {
         for line in [

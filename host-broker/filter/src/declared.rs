@@ -100,6 +100,9 @@ mod tests {
         assert_eq!(cleaned(&clean, &scrubber), None);
     }
 
+    /// Attack (Providers and modules): A provider splits the token over the description and a
+    /// schema of one definition.
+    /// Defence: `filter::declared` searches all of them together.
     #[test]
     fn a_secret_over_a_description_and_a_schema_is_found() {
         let (one, two) = TOKEN.split_at(9);

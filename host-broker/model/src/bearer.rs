@@ -74,6 +74,7 @@ mod tests {
 
     const PREFIX: Prefix = "fgrnt_bearer_";
 
+    /// Attack: see `requests_without_a_bearer_or_with_a_foreign_one_learn_nothing`.
     #[test]
     fn a_bearer_is_known_by_its_hash_and_cannot_be_printed() {
         let random = Counted(AtomicU8::new(0));

@@ -69,6 +69,10 @@ impl fmt::Display for Destination {
 mod tests {
     use super::*;
 
+    /// Attack (Order of the stages, and content): A recipient looks like the owner's own address:
+    /// letter case, a suffix, a look-alike letter, a second recipient, a blind copy.
+    /// Defence: A destination is compared in one spelling of its kind, in ASCII. The list must have
+    /// every destination of the call.
     #[test]
     fn a_text_that_only_looks_alike_is_another_destination_or_none() {
         let own = DestinationKind::Address.read("me@example.com");

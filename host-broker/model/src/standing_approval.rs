@@ -240,6 +240,8 @@ mod tests {
     }
 
     proptest! {
+        /// Attack: see
+        /// `a_standing_approval_covers_later_calls_like_the_one_on_the_card_and_no_others`.
         #[test]
         fn a_pattern_covers_its_own_call_and_each_that_differs_in_what_may_vary(
             values in proptest::collection::btree_map("[a-e]", any::<Option<i8>>(), 0..5),

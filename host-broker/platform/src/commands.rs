@@ -566,6 +566,8 @@ mod tests {
         assert_eq!(run(errors).await.unwrap().ending, Ending::Overflowed(Stream::Stderr));
     }
 
+    /// Attack (Providers and modules): A child process outlives its limits.
+    /// Defence: `platform::commands` kills the whole process group.
     #[tokio::test]
     async fn the_deadline_kills_the_whole_group() {
         let home = tempfile::tempdir().unwrap();

@@ -225,6 +225,8 @@ mod tests {
         (uri, serve)
     }
 
+    /// Attack (Approvals and notices): A webhook redirects the notice with its token and signature.
+    /// Defence: Redirects are not followed.
     #[tokio::test]
     async fn a_redirect_is_a_status_and_is_not_followed() {
         let (uri, seen) = server("HTTP/1.1 307 x\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n");

@@ -448,6 +448,10 @@ fn unlinked(why: &str) -> Failure {
 mod tests {
     use super::*;
 
+    /// Attack (Accounts): One server's page leads a person to another's, so that the first one
+    /// receives the other's code.
+    /// Defence: Each provider has its own return address. A code that came to another address is
+    /// not sent.
     #[test]
     fn a_person_is_back_where_this_providers_page_leads_and_nowhere_else() {
         let at = |brought| is_back_at("http://127.0.0.1:7421/callback/team.tasks", brought);

@@ -248,6 +248,11 @@ mod tests {
         difference(&object(before), &object(after), 1 << 20).unwrap().into_iter().map(line).collect()
     }
 
+    /// Attack (Programs: isolation): The view of differences hides a difference.
+    /// Defence: Every value has a place of its own.
+    ///
+    /// Attack: see
+    /// `a_person_sees_what_is_different_and_with_the_yes_it_counts_under_the_running_daemon`.
     #[test]
     fn every_difference_has_a_line_at_any_place_and_under_any_name() {
         for (before, after) in [
@@ -305,6 +310,8 @@ mod tests {
         assert!(changes(&json!({}), &json!({})).is_empty());
     }
 
+    /// Attack: see
+    /// `a_person_sees_what_is_different_and_with_the_yes_it_counts_under_the_running_daemon`.
     #[test]
     fn a_difference_above_the_bound_is_omitted_whole() {
         // Short to write, and as long to tell as its name and its length together.

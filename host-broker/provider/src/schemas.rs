@@ -145,6 +145,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// Attack (Programs: isolation): A small schema takes unlimited time or memory to check.
+    /// Defence: Everything that it refers to is counted. Patterns are few and small. At most twenty
+    /// faults are reported.
     #[test]
     fn schemas_that_expand_beyond_the_bound_are_refused() {
         let chain = |length: usize| {
@@ -187,6 +190,7 @@ mod tests {
         bounded(&twice).unwrap();
     }
 
+    /// Attack: see `schemas_that_expand_beyond_the_bound_are_refused`.
     #[test]
     fn patterns_are_few_and_small() {
         let pattern = |pattern: &str| json!({ "type": "string", "pattern": pattern });

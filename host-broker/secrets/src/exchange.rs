@@ -243,6 +243,7 @@ mod tests {
         ReplyKey::new().unwrap()
     }
 
+    /// Attack: see `somebody_with_the_database_reads_no_request_no_card_and_no_result`.
     #[test]
     fn only_the_receiver_reads_a_reply_and_only_as_the_reply_to_its_command() {
         let reply = || b"the card".to_vec();
@@ -293,6 +294,7 @@ mod tests {
         assert_eq!(format!("{key:?}"), "HostKey(…)");
     }
 
+    /// Attack: see `somebody_with_the_database_reads_no_request_no_card_and_no_result`.
     #[test]
     fn only_its_host_reads_a_command_and_only_in_its_place() {
         let (host, command) = (host_key(1), || b"approve 7k2p9d".to_vec());

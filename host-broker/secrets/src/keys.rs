@@ -506,6 +506,9 @@ mod tests {
         }
     }
 
+    /// Attack (The host): A new machine takes over a host without its key, which is silently
+    /// replaced.
+    /// Defence: With `[store]`, the broker makes no key if the database has rows of the host.
     #[test]
     fn a_home_whose_rows_are_in_a_database_needs_its_keys_and_no_ledger() {
         let directory = tempfile::tempdir().unwrap();

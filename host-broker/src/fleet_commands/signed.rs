@@ -79,6 +79,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// Attack: see `the_administrator_of_the_database_makes_no_command`.
     #[test]
     fn a_document_is_read_only_with_its_signature_for_its_kind() {
         let (key, other) = (OwnKey::new(&[1; 32]).unwrap(), OwnKey::new(&[2; 32]).unwrap());

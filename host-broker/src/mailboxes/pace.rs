@@ -97,6 +97,10 @@ mod tests {
         assert!(!pace.permits(true, start) && pace.permits(true, start + SECOND));
     }
 
+    /// Attack (Load and space): A group without a grant sends a document on which the loop spends
+    /// long.
+    /// Defence: The time of the loop's own steps is paid as a whole, up to a second. Only the part
+    /// of the disk has a bound of 10 ms.
     #[test]
     fn a_document_that_takes_the_loop_long_is_paid_for_as_a_whole() {
         let (pace, start) = (Pace::default(), Instant::now());

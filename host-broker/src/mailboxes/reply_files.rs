@@ -211,6 +211,9 @@ mod tests {
         assert_eq!(names(path), 1 + 2 * FILES_MAX);
     }
 
+    /// Attack (Files in the group's directory): A sandbox changes a file that the host uses again
+    /// for replies: a link, a directory, a pipe, a huge file.
+    /// Defence: `Directory::rewrite` writes only into a regular file of a usual size with one link.
     #[test]
     fn a_spare_file_that_the_sandbox_has_changed_is_not_written() {
         let folder = tempfile::tempdir().unwrap();

@@ -163,6 +163,9 @@ fn is_inspected(parsed: &Parsed) -> bool {
     }
 }
 
+/// Attack (Load and space): A group keeps its share of memory in use and leaves a long document, so
+/// that the broker looks at it without a pause and never at the short ones behind it.
+/// Defence: A long document that cannot be parsed now is set aside until less is under way.
 #[test]
 fn a_long_document_that_has_to_wait_is_looked_at_once_and_delays_no_short_one() {
     let mut world = World::new(|_| parse_context());
@@ -204,6 +207,9 @@ fn requests_left_by_a_panicked_read_are_found_by_the_next_listing() {
     assert_eq!(id_of(&world.next()), "second");
 }
 
+/// Attack (Load and space): A group without a grant sends short documents whose reading costs time:
+/// parsing, and the search for the broker's own secrets.
+/// Defence: The pace of refused documents is charged for the reading, too.
 #[test]
 fn reading_what_is_refused_uses_up_the_pace_of_its_group() {
     let mut world = World::new(sending);
@@ -218,6 +224,10 @@ fn reading_what_is_refused_uses_up_the_pace_of_its_group() {
     assert!(world.mailbox.pace(Lane::Permitted).permits(true, Instant::now()));
 }
 
+/// Attack (Load and space): A caller without a grant sends long data, which the broker inspects
+/// before the decision.
+/// Defence: Data is inspected beside the loop only where the group's snapshot, or the agent's
+/// access, permits the call.
 #[test]
 fn outgoing_text_is_inspected_beside_the_loop_only_if_the_caller_may_send() {
     let mut world = World::new(sending);

@@ -419,6 +419,9 @@ fn guarded(group: &Group, parse: impl FnOnce()) {
 mod tests {
     use super::*;
 
+    /// Attack (Load and space): Many calls of external agents wait to be parsed, so that the long
+    /// documents of groups come late.
+    /// Defence: They take turns with the documents of groups.
     #[test]
     fn many_requests_without_a_file_hold_no_group_up_and_none_of_them_is_lost() {
         let mut turns = Turns::new();

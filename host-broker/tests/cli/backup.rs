@@ -54,6 +54,9 @@ fn verified(world: &World, kept: &str) {
     assert_eq!(done.json()["ok"], true);
 }
 
+/// Attack (Repeats, crashes and evidence): a backup that is torn, unfinished or on a full disk
+/// counts as a whole one
+/// Defence: the copy is one transaction and is verified; the directory gets its name at the end
 #[test]
 fn a_backup_in_the_middle_of_writes_is_whole_and_ends_where_its_manifest_says() {
     let world = World::with_mock();
@@ -105,6 +108,7 @@ fn a_backup_in_the_middle_of_writes_is_whole_and_ends_where_its_manifest_says() 
     }
 }
 
+/// Attack: see `nothing_that_was_permitted_before_is_permitted_after_a_restore`.
 #[test]
 fn the_drill_backup_loss_of_the_home_restore_grant_call() {
     let world = World::with_mock();
@@ -176,6 +180,7 @@ impl Done {
     }
 }
 
+/// Attack: see `a_backup_replaces_nothing_and_is_never_in_the_home`.
 #[test]
 fn a_backup_has_the_segments_of_its_ledger_and_is_private() {
     let world = World::with_mock();
@@ -211,6 +216,8 @@ fn a_backup_has_the_segments_of_its_ledger_and_is_private() {
     refused("was changed after the backup");
 }
 
+/// Attack (Repeats, crashes and evidence): a backup is made where a sandbox can read it
+/// Defence: a directory in the home is refused; the backup is private, and has no keys by default
 #[test]
 fn a_backup_replaces_nothing_and_is_never_in_the_home() {
     let (world, elsewhere) = (World::with_mock(), Elsewhere::new());

@@ -84,6 +84,7 @@ fn a_home_that_lacks_a_key_does_not_leave_and_gets_no_other_one() {
     }
 }
 
+/// Attack: see `the_password_in_the_url_of_the_database_is_a_secret_of_its_own`.
 #[test]
 fn the_password_of_the_database_is_redacted_also_without_its_url() {
     let world = World::with_mock();

@@ -237,6 +237,8 @@ fn the_status_of_a_provider_is_also_that_of_its_secret_and_shows_nothing_of_it()
     assert!(!ran.exists());
 }
 
+/// Attack (Persons): A shared secret is short enough to be guessed from one token.
+/// Defence: Secrets below 32 bytes are refused.
 #[test]
 fn the_status_names_issuers_whose_tokens_are_not_believed() {
     let world = World::empty();

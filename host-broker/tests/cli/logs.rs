@@ -34,6 +34,8 @@ fn the_log_of_a_daemon_is_kept_and_shown_by_level_number_and_time() {
     world.run(&["logs", "--level", "loud"]).fails(2, &["possible values: error, warn, info"]);
 }
 
+/// Attack (Providers and modules): Text in the log redraws the operator's terminal.
+/// Defence: `cli::logs` shows control characters as escapes
 #[test]
 fn lines_that_are_cut_or_foreign_are_left_out_and_their_signs_are_shown() {
     let world = World::with_mock();
@@ -74,6 +76,9 @@ fn new_lines_are_followed_into_the_next_file() {
     assert_eq!([following.line(), following.line()], ["t INFO  three", "t INFO  four"]);
 }
 
+/// Attack (Providers and modules): An agent causes many log lines, or a terminal is stopped, so
+/// that writing the log would hold up the loop.
+/// Defence: bounded queues that drop lines
 #[test]
 fn a_terminal_that_stands_still_holds_up_no_call() {
     let world = World::with_mock();

@@ -88,6 +88,11 @@ fn refusal(stream: &UnixStream) -> String {
     line
 }
 
+/// Attack (The host): another user of the host holds connections to the control socket and sends
+/// nothing
+/// Defence: the broker refuses users who are not in the configuration before it reads; 16
+/// connections for each other user, 64 for all, more for its own user; a command has ten seconds to
+/// arrive
 #[test]
 fn a_user_who_is_not_in_the_configuration_holds_no_connection() {
     let Some(world) = shared_home() else { return };
@@ -98,6 +103,7 @@ fn a_user_who_is_not_in_the_configuration_holds_no_connection() {
     world.run(&["grant", "developer", "mock", "1"]).ok();
 }
 
+/// Attack: see `a_user_who_is_not_in_the_configuration_holds_no_connection`.
 #[test]
 fn a_user_holds_few_connections_and_the_daemons_own_user_has_a_reserve() {
     let Some(world) = shared_home() else { return };
@@ -111,6 +117,9 @@ fn a_user_holds_few_connections_and_the_daemons_own_user_has_a_reserve() {
     drop(streams);
 }
 
+/// Attack (The host): Another user of the host connects to the control socket.
+/// Defence: Its mode is 0600, or 0660 for the group `socket_group`. The kernel reports the caller's
+/// uid, and the uid decides.
 #[test]
 fn other_users_come_through_the_socket_of_their_group_and_do_what_their_table_says() {
     let Some(world) = shared_home() else { return };

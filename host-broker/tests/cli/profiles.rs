@@ -46,6 +46,10 @@ fn warnings(world: &World) -> Vec<String> {
     checked
 }
 
+/// Attack (The host): A group's profile is missing, empty or has a wrong name, so that writes need
+/// no person.
+/// Defence: A write that no line names is `human`. `serve`, `status` and `config check` name such
+/// groups and files.
 #[test]
 fn a_group_without_a_profile_or_with_an_empty_one_asks_a_person_for_every_write_and_that_is_said() {
     let world = World::with_mock();

@@ -12,6 +12,7 @@ fn first(home: &Path) -> i64 {
     connection.query_row("SELECT min(seq) FROM ledger", [], |row| row.get(0)).unwrap()
 }
 
+/// Attack: see `old_rows_move_into_segments_and_the_chain_goes_on`.
 #[test]
 fn the_daemon_moves_old_rows_while_it_works_and_goes_on_after_a_kill() {
     let world = World::with_mock();

@@ -9,6 +9,10 @@ fn mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
+/// Attack (The host): Another user of the host changes the configuration, a rule, a profile, a
+/// script, a key or the ledger.
+/// Defence: `config::permissions`: each command that reads the home checks owners and modes up to
+/// `/`, like `StrictModes` of sshd.
 #[test]
 fn nothing_starts_and_no_command_reads_a_home_that_others_can_write() {
     let world = World::with_mock();
@@ -74,6 +78,9 @@ fn files_of_a_new_home_are_private_under_any_umask() {
     world.run(&["status"]).ok();
 }
 
+/// Attack (The host): The ledger or its key is lost and silently replaced.
+/// Defence: The broker makes no key if a ledger exists. It reports a new ledger and each other new
+/// key.
 #[test]
 fn a_lost_key_of_the_ledger_is_not_made_again_and_a_lost_ledger_is_said_aloud() {
     let world = World::with_mock();

@@ -55,6 +55,9 @@ impl Manager {
     }
 }
 
+/// Attack (The host): A program of a provider speaks to the service manager in the daemon's name.
+/// Defence: The broker takes `NOTIFY_SOCKET` out of its environment, and programs get a new one.
+/// systemd accepts messages of the daemon's process only. No text of others is in a message.
 #[test]
 fn the_service_manager_hears_of_a_start_when_a_call_is_admitted() {
     for is_abstract in [false, true] {

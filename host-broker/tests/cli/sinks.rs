@@ -116,6 +116,7 @@ fn a_program_gets_every_row_of_three_daemons_and_they_verify_as_an_export() {
     assert_eq!(super::world::mode(&world.home.join("sinks/file.json")), 0o600);
 }
 
+/// Attack: see `a_sink_that_has_rows_of_another_ledger_waits_for_an_operator`.
 #[test]
 fn after_a_restore_every_sink_waits_for_an_operator() {
     let world = World::with_mock();
@@ -146,6 +147,7 @@ fn after_a_restore_every_sink_waits_for_an_operator() {
     assert_eq!(sent[0], head + 1);
 }
 
+/// Attack: see `a_daemon_that_is_killed_again_and_again_leaves_no_row_out`.
 #[test]
 fn rows_wait_in_the_ledger_while_a_sink_accepts_none_and_everyone_who_looks_is_told() {
     let world = World::with_mock();
@@ -174,6 +176,9 @@ fn rows_wait_in_the_ledger_while_a_sink_accepts_none_and_everyone_who_looks_is_t
     assert!(get(&metrics).1.contains("host_broker_sink_failing{sink=\"file\"} 0"));
 }
 
+/// Attack (Providers and modules): Rows do not reach a sink: it is down, its answer is lost, the
+/// daemon is killed in between.
+/// Defence: the position follows the acceptance; the rows wait in the ledger
 #[test]
 fn a_daemon_that_is_killed_again_and_again_leaves_no_row_out() {
     let world = World::with_mock();
@@ -419,6 +424,9 @@ fn old_rows_come_from_their_segments_in_pieces() {
     assert!(numbers.iter().copied().eq(45_001..=*numbers.last().unwrap()), "from {:?}", numbers.first());
 }
 
+/// Attack (Providers and modules): The ledger is replaced by an older one, and the sink's copy is
+/// continued with other rows.
+/// Defence: the next row must name the hash of the last accepted one
 #[test]
 fn a_sink_that_has_rows_of_another_ledger_waits_for_an_operator() {
     let world = World::with_mock();
@@ -458,6 +466,10 @@ fn a_sink_that_has_rows_of_another_ledger_waits_for_an_operator() {
     assert_eq!(sent.strip_prefix(&before), Some(exported.as_str()));
 }
 
+/// Attack (Providers and modules): A sink gets rows that a power cut then takes away, or rows that
+/// somebody has changed.
+/// Defence: `kernel::SyncedRows` is the only key to its secrets and rows; each row is verified
+/// before it is sent
 #[test]
 fn a_changed_row_leaves_for_no_sink() {
     let world = World::with_mock();

@@ -78,6 +78,10 @@ fn outcome(span: &Value) -> &str {
     span["attributes"]["host_broker.outcome"].as_str().unwrap()
 }
 
+/// Attack (Providers and modules): A trace carries a parameter, a summary or a result to a
+/// monitoring server.
+/// Defence: `sinks/traces.rs` takes names of the configuration, closed lists and the request id
+/// only
 #[test]
 fn each_call_is_one_trace_with_its_stages_and_without_its_content() {
     let world = World::with_mock();

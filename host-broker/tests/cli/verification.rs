@@ -36,6 +36,10 @@ fn result(world: &World) -> Value {
     result
 }
 
+/// Attack (Repeats, crashes and evidence): an old row that somebody changes while no daemon runs,
+/// beyond the rows that a start verifies
+/// Defence: after each start a thread verifies all rows; a change is a row, a notice to every
+/// channel and a line of `status`, and no call is admitted any more
 #[test]
 fn a_row_that_was_changed_long_ago_is_found_after_the_start_and_no_call_is_admitted_any_more() {
     let world = World::with_mock();
@@ -67,6 +71,10 @@ fn a_row_that_was_changed_long_ago_is_found_after_the_start_and_no_call_is_admit
     assert_eq!(daemon.end(), 0);
 }
 
+/// Attack (Repeats, crashes and evidence): a restart or a reload after rows were found missing or
+/// changed, so that calls are admitted until the slow verification finds it again
+/// Defence: the break is stored with its row; every start admits no call until a verification finds
+/// all rows right
 #[test]
 fn broken_evidence_is_remembered_over_restarts_until_all_rows_are_verified() {
     let world = World::with_mock();

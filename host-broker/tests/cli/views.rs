@@ -47,6 +47,9 @@ fn on_a_terminal(world: &World, arguments: &str, environment: &[(&str, &str)]) -
     finish(script.envs(environment.iter().copied())).out
 }
 
+/// Attack (Providers and modules): A person with sudo rights for one command gets a shell from
+/// `less`, the default pager.
+/// Defence: `LESSSECURE=1`
 #[test]
 fn a_long_output_goes_through_the_operators_pager_and_a_short_one_does_not() {
     let world = World::with_mock();

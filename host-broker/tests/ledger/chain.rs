@@ -234,6 +234,8 @@ fn tamper(rows: &mut Vec<Row>, dice: &mut Dice) -> String {
     }
 }
 
+/// Attack (Providers and modules): The ledger is changed.
+/// Defence: `store::ledger::chain`.
 #[test]
 fn ten_thousand_random_tamperings_are_found_against_a_kept_head() {
     let mut world = World::new();

@@ -92,6 +92,7 @@ fn place(said: &str) -> Option<&str> {
     said.split("row ").nth(1)?.split(' ').next()
 }
 
+/// Attack: see `ten_thousand_random_tamperings_are_found_against_a_kept_head`.
 #[test]
 fn a_verifier_in_another_language_agrees_on_good_and_on_tampered_ledgers() {
     if python(&["--version"]).is_none() {
@@ -159,6 +160,7 @@ fn a_verifier_in_another_language_refuses_what_ours_cannot_read() {
     assert_eq!(place(&ours), Some("7"), "{ours}");
 }
 
+/// Attack: see `a_clock_that_was_ahead_is_accepted_by_a_person_and_calls_are_admitted_again`.
 #[test]
 fn a_row_earlier_than_the_one_before_it_takes_a_row_that_accepts_the_clock() {
     let mut world = World::new();

@@ -106,6 +106,10 @@ fn sources(directory: &Path, found: &mut Vec<(String, String)>) {
     }
 }
 
+/// Attack (Load and space): A caller repeats one id, idempotency key or approval request, so that
+/// each lookup costs more.
+/// Defence: Each statement finds its rows by an index. Tests check the plan of every statement:
+/// what it scans, and what a search leaves out.
 #[test]
 fn no_statement_scans_more_than_it_returns() {
     let world = World::new();
@@ -182,6 +186,8 @@ const FILTERED: [(&str, &str, &str); 24] = [
 
 /// A search whose index lacks a column of the condition reads all rows that the index finds. That is as slow as a scan,
 /// if a caller has many of them.
+///
+/// Attack: see `no_statement_scans_more_than_it_returns`.
 #[test]
 fn no_search_reads_many_rows_that_its_statement_leaves_out() {
     let world = World::new();
@@ -281,6 +287,9 @@ fn has_word(text: &str, word: &str) -> bool {
 }
 
 /// The main group's agent lists calls on the loop.
+///
+/// Attack (Providers and modules): A list of calls makes the loop read the whole ledger.
+/// Defence: one list looks at 500 rows, found by their numbers
 #[test]
 fn a_list_of_calls_reads_the_rows_between_its_two_ends() {
     let world = World::new();

@@ -112,6 +112,7 @@ fn a_call_counts_once_with_its_last_state() {
     assert_eq!((took(0), took(6), took(7)), (Some(Duration::from_millis(7)), None, None));
 }
 
+/// Attack: see `of_a_huge_ledger_the_pages_read_a_bounded_part`.
 #[test]
 fn of_a_large_ledger_only_the_last_rows_are_read() {
     let mut rows = PlainRows::new();

@@ -81,6 +81,9 @@ fn rotated() -> (World, Head) {
     (world, head)
 }
 
+/// Attack (Load and space): The ledger only grows.
+/// Defence: Above `ledger_mib`, the oldest rows move into compressed segments. Each segment is read
+/// back and verified before its rows are deleted. A row of the chain names it.
 #[test]
 fn old_rows_move_into_segments_and_the_chain_goes_on() {
     let mut world = World::new();
@@ -179,6 +182,7 @@ fn a_reply_that_may_still_be_asked_for_keeps_its_row() {
     assert_eq!(due(&world.ledger).map(|due| due.last), Some(100));
 }
 
+/// Attack: see `a_request_whose_first_row_is_in_a_segment_is_nobodys`.
 #[test]
 fn an_id_stays_burnt_when_its_row_is_in_a_segment() {
     let mut world = granted();
@@ -199,6 +203,7 @@ fn an_id_stays_burnt_when_its_row_is_in_a_segment() {
     assert_eq!((last.kind.as_str(), last.reason_code.as_deref()), ("refused", Some("replayed_request")));
 }
 
+/// Attack: see `old_rows_move_into_segments_and_the_chain_goes_on`.
 #[test]
 fn a_crash_at_any_point_loses_no_row_and_shows_none_twice() {
     let mut world = World::new();
@@ -236,6 +241,10 @@ fn a_segment_is_not_noted_if_the_rows_are_not_what_they_were() {
     assert_eq!((first(&world.ledger), segments::list(world.ledger.view()).unwrap()), (1, Vec::new()));
 }
 
+/// Attack (Load and space): After its first row has moved, a request appears to belong to another
+/// person who used its id.
+/// Defence: Such a request belongs to nobody. Its result is not disclosed and its id cannot run
+/// again.
 #[test]
 fn a_request_whose_first_row_is_in_a_segment_is_nobodys() {
     let mut world = granted();
@@ -284,6 +293,10 @@ fn approval_requests_keep_their_rows_for_a_week_and_no_longer() {
     assert_eq!(due(&world.ledger).map(|due| due.last), Some(100));
 }
 
+/// Attack (Load and space): Somebody forges rows beside a segment, or a table that places
+/// everything in segments.
+/// Defence: Copies are verified. Rows with numbers below 1 are never deleted. At start, segments
+/// behind the end of the chain are refused.
 #[test]
 fn forged_rows_beside_a_segment_are_found_and_not_deleted() {
     let mut world = World::new();
@@ -327,6 +340,8 @@ fn evidence(home: &Path, arguments: &[&str]) -> (Output, Value) {
     (output, document)
 }
 
+/// Attack (Load and space): Somebody removes, changes or truncates a segment.
+/// Defence: `evidence verify` names it and fails. A kept head also detects a rewritten segment.
 #[test]
 fn the_command_verifies_and_exports_segments_and_names_one_that_is_missing_changed_or_cut() {
     let (world, head) = rotated();
@@ -417,6 +432,12 @@ fn verified(ledger: &Ledger) -> (Verification, Option<Signed>) {
     result.recv().unwrap()
 }
 
+/// Attack (Repeats, crashes and evidence): a segment that is deleted, cut or damaged, so that its
+/// rows cannot be verified
+/// Defence: it counts as a change of its rows; only an error that may pass does not
+///
+/// Attack: see
+/// `a_row_that_was_changed_long_ago_is_found_after_the_start_and_no_call_is_admitted_any_more`.
 #[test]
 fn all_rows_are_verified_those_of_segments_too_and_a_file_that_is_missing_or_damaged_counts_as_broken() {
     let (world, head) = rotated();
@@ -473,6 +494,8 @@ fn a_large_ledger_without_a_checkpoint_gets_one_once_all_rows_are_verified() {
     assert_eq!(verify(&all(&world.ledger), head), Ok(()));
 }
 
+/// Attack: see
+/// `a_row_that_was_changed_long_ago_is_found_after_the_start_and_no_call_is_admitted_any_more`.
 #[test]
 fn a_history_that_was_rewritten_before_the_row_of_the_start_is_found() {
     let (_world, head) = rotated();

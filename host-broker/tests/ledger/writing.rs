@@ -231,6 +231,9 @@ fn a_refusal_whose_sync_fails_is_not_told() {
     assert_eq!(unwritten(&batch), [&Fails("c"), &Answered("b")]);
 }
 
+/// Attack (Load and space): refusals that cause syncs, for which other groups wait
+/// Defence: while events of others are under way, refusals wait for one sync with them, a
+/// millisecond at most; a counted refusal needs none
 #[test]
 fn a_refusal_waits_for_the_sync_of_another_event() {
     let mut world = World::new();
@@ -271,6 +274,9 @@ fn an_effect_that_is_no_harmless_read_never_starts_before_its_sync() {
     }
 }
 
+/// Attack (Repeats, crashes and evidence): The grant of a write arrives while the write is checked,
+/// and the sync after the commit fails.
+/// Defence: The transaction is rolled back and repeated with a synced commit.
 #[test]
 fn urgent_events_are_committed_with_a_sync_and_not_synced_again() {
     for durability in [Durability::Normal, Durability::Deferred] {
@@ -295,6 +301,7 @@ fn urgent_events_are_committed_with_a_sync_and_not_synced_again() {
     }
 }
 
+/// Attack: see `a_refusal_waits_for_the_sync_of_another_event`.
 #[test]
 fn a_counted_refusal_needs_no_sync() {
     let mut world = World::new();

@@ -345,6 +345,8 @@ fn asking_the_remote_counts_as_a_call() {
     assert_eq!(world.result("read", &json!({}), None), "rate_limited");
 }
 
+/// Attack (Cards): One person answers twice for a quorum.
+/// Defence: A quorum needs different persons.
 #[test]
 fn a_quorum_is_different_people_and_one_no_is_enough() {
     for (second, state) in [(true, "approved"), (false, "denied")] {

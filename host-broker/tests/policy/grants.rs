@@ -275,6 +275,10 @@ fn an_agent_may_not_give_back_what_a_person_had_granted_and_was_revoked() {
     assert!(!stored(&world).active);
 }
 
+/// Attack (The inbox): A grant is widened by narrowing it: the form names other actions, or the
+/// grant or its provider has changed since the page was loaded.
+/// Defence: The broker compares both in the transaction that writes: nothing is given that the
+/// present grant does not give. Denials stay. The form names the grants that were shown.
 #[test]
 fn a_person_narrows_the_grant_that_is_stored_then_and_its_denials_stay() {
     let granted = json!({ "access_level": 2, "allowed_actions": ["read", "write"], "denied_actions": ["ask"],

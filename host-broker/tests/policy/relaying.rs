@@ -30,6 +30,8 @@ fn hand_in(world: &mut World, caller: Caller, may_relay: bool) -> Value {
     serde_json::from_slice(&settled.into_document().1).unwrap()
 }
 
+/// Attack (Approvals and notices): A user of the host pretends to be a chat.
+/// Defence: Only the daemon's user and users with `can_relay_answers = true` can relay answers.
 #[test]
 fn people_without_the_right_to_relay_change_nothing_and_are_recorded() {
     let mut world = World::new();

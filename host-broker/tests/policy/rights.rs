@@ -117,6 +117,9 @@ fn word(command: &Command) -> &'static str {
     }
 }
 
+/// Attack (The host): A person with a login grants, stops or creates tokens without the right.
+/// Defence: `rights`: administration needs `admin = true`, the daemon's user, or root. A grant also
+/// needs `approves` up to its level. Each refusal is a row.
 #[test]
 fn every_command_is_given_by_those_who_have_the_right_and_refused_to_all_others_with_a_row() {
     let mut world = World::with_people(PEOPLE);

@@ -40,6 +40,9 @@ fn outcome(world: &World, client: &mut Client, id: u64, value: &[u8]) -> Option<
     Some(request["params"]["v"].clone())
 }
 
+/// Attack (Providers and modules): A tool's arguments contain duplicate keys or numbers with too
+/// many digits, which an MCP library would drop or round.
+/// Defence: `mcp_shim::transport` reads the line strictly before the call continues.
 #[test]
 fn every_text_of_the_suite_reaches_the_host_as_it_was_written_or_is_refused_and_the_shim_lives_on() {
     let world = World::with_snapshot();

@@ -160,6 +160,7 @@ fn a_person_gives_less_or_more_within_the_own_right() {
     assert_eq!(code(&developer.reply(&id)), "executed");
 }
 
+/// Attack: see `access_is_given_on_the_page_within_the_own_right_and_no_further`.
 #[test]
 fn temporary_access_adds_to_the_grant_until_the_next_grant_or_revocation() {
     let world = world();
@@ -203,6 +204,9 @@ fn temporary_access_adds_to_the_grant_until_the_next_grant_or_revocation() {
     assert!(world.query("SELECT id FROM temporary_grants").is_empty());
 }
 
+/// Attack (Order of the stages, and content): An agent requests access when the group's restricted
+/// grant has expired.
+/// Defence: The restrictions of the own grant hold in any state, and the card shows its state.
 #[test]
 fn the_restrictions_of_an_expired_grant_hold_and_a_higher_level_adds_no_action() {
     let world = world();
@@ -274,6 +278,9 @@ fn the_main_group_gives_nothing_that_a_person_has_ended_and_a_killed_group_gets_
     assert_eq!(code(&developer.ask(call("echo", json!({})))), "no_grant");
 }
 
+/// Attack (Order of the stages, and content): A group finds out with requests for access which
+/// providers exist.
+/// Defence: Only named providers can be requested; every other request has the same refusal.
 #[test]
 fn without_a_line_of_the_configuration_nobody_is_asked_and_no_provider_is_named() {
     let world = world();
@@ -300,6 +307,9 @@ fn without_a_line_of_the_configuration_nobody_is_asked_and_no_provider_is_named(
     assert!(!output.status.success() && error.contains("may_request: there is no provider `nowhere`"), "{error}");
 }
 
+/// Attack (Order of the stages, and content): An agent requests access again and again, with
+/// another reason or time.
+/// Defence: A denial pauses all requests for the provider; approval requests have a rate per group.
 #[test]
 fn a_no_pauses_the_request_with_any_reason_and_a_changed_grant_voids_the_yes() {
     let world = world();

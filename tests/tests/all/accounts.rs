@@ -118,6 +118,9 @@ fn of_an_account_of_which_the_provider_says_nothing_the_card_says_so() {
     assert_eq!(code(&answer(&world, false)), "executed");
 }
 
+/// Attack (Accounts): An agent links an account of another party to a person.
+/// Defence: An account cannot be used before an approver has seen its name and owner. Chats cannot
+/// approve it.
 #[test]
 fn a_person_links_an_account_and_a_person_agrees_to_it() {
     let Some((mut world, developer, ann)) = mail("") else { return };
@@ -180,6 +183,7 @@ fn a_person_links_an_account_and_a_person_agrees_to_it() {
     assert_eq!(kinds, ["intended", "asked", "succeeded", "approved"]);
 }
 
+/// Attack: see `a_person_links_an_account_and_a_person_agrees_to_it`.
 #[test]
 fn silence_links_nothing_and_a_flow_is_over_after_ten_minutes() {
     let Some((mut world, developer, ann)) = mail("") else { return };
@@ -223,6 +227,7 @@ fn silence_links_nothing_and_a_flow_is_over_after_ten_minutes() {
     assert_eq!(world.query("SELECT 1 FROM ledger WHERE kind = 'lapsed'").len(), 1, "it stands in the ledger");
 }
 
+/// Attack: see `a_person_links_an_account_and_a_person_agrees_to_it`.
 #[test]
 fn approved_calls_do_not_run_with_an_account_unlinked_since() {
     let Some((mut world, developer, ann)) = mail("") else { return };
@@ -248,6 +253,7 @@ fn approved_calls_do_not_run_with_an_account_unlinked_since() {
     }
 }
 
+/// Attack: see `a_person_links_an_account_and_a_person_agrees_to_it`.
 #[test]
 fn a_no_and_a_purge_leave_nothing() {
     let Some((world, developer, ann)) = mail("") else { return };
@@ -281,6 +287,12 @@ fn a_no_and_a_purge_leave_nothing() {
     assert_eq!(world.cli(&["account", "purge"]).status.code(), Some(2));
 }
 
+/// Attack (Accounts): A link session is used by another person or group, twice, too late, or with
+/// another session's address.
+/// Defence: It is bound to person and group, consumed in the intent's transaction, and must match
+/// its `state`. Another's session looks like a missing one, word for word.
+///
+/// Attack: see `a_yes_is_to_the_account_that_was_shown`.
 #[test]
 fn a_flow_is_its_persons_and_its_groups_and_good_for_once() {
     let Some((mut world, developer, ann)) = mail("") else { return };
@@ -348,6 +360,14 @@ fn a_flow_is_its_persons_and_its_groups_and_good_for_once() {
     begun(&developer, &bob, "work");
 }
 
+/// Attack (Accounts): Of two accounts with one name, the approver agrees to the wrong one. Or an
+/// approval silently replaces a linked one.
+/// Defence: There is one approval request per name at a time. An account that was linked since then
+/// is not replaced.
+///
+/// Attack (Accounts): One person's approvals or link sessions delay another's, or a code is used
+/// for an approval that cannot be requested.
+/// Defence: Limits are per person and are checked before the provider is asked.
 #[test]
 fn a_yes_is_to_the_account_that_was_shown() {
     let Some((mut world, developer, ann)) = mail("") else { return };
@@ -384,6 +404,7 @@ fn a_yes_is_to_the_account_that_was_shown() {
     assert_eq!(world.query("SELECT 1 FROM account_links WHERE person = 'broker:bob'"), [Value::Null; 0]);
 }
 
+/// Attack: see `a_record_opens_in_its_place_and_nowhere_else`.
 #[test]
 fn two_persons_of_one_group_work_with_their_own_accounts() {
     let Some((mut world, developer, ann)) = mail("") else { return };
@@ -409,6 +430,8 @@ fn two_persons_of_one_group_work_with_their_own_accounts() {
     assert!(error(&refused).contains("damaged or was moved"), "{refused}");
 }
 
+/// Attack (Accounts): A person uses another's account because it was shared once.
+/// Defence: Shares are rows of the host. They end with the account and name its owner.
 #[test]
 fn an_account_is_shared_by_a_word_on_the_host_and_by_nothing_else() {
     let Some((mut world, developer, ann)) = mail("") else { return };
@@ -460,6 +483,8 @@ fn an_account_is_shared_by_a_word_on_the_host_and_by_nothing_else() {
     assert_eq!(code(&with_anns()), "capability_auth_required");
 }
 
+/// Attack (Accounts): A credential returns in a result, encoded, in an error, or on standard error.
+/// Defence: The credentials that an execution used are searched for in everything it returns.
 #[test]
 fn credentials_of_an_account_do_not_come_back_in_results() {
     let Some((world, developer, ann)) = mail("") else { return };
@@ -486,6 +511,10 @@ fn credentials_of_an_account_do_not_come_back_in_results() {
     assert!(!world.daemon_log().contains(&secret));
 }
 
+/// Attack (Accounts): A provider addresses the agent in a page's address, a code or a name.
+/// Defence: A code is letters and digits. Addresses and labels are inspected.
+///
+/// Attack: see `a_person_is_sent_to_the_named_hosts_and_nowhere_else`.
 #[test]
 fn a_bridge_that_begins_or_ends_a_flow_badly_links_nothing() {
     let Some((world, developer, ann)) = mail("\n[limits.developer.mail.breaker]\nfaults = 0\n") else { return };
@@ -572,6 +601,12 @@ fn browse(address: &str, path: &str, host: &str) -> (u16, String) {
     (text.split(' ').nth(1).unwrap().parse().unwrap(), text)
 }
 
+/// Attack (Load and space): Another user of the machine calls the address of callbacks without end.
+/// Defence: Only the values of an open flow reach the loop. They are looked up beside it.
+///
+/// Attack (Accounts): A web page leads a browser to the callback with a code of its own.
+/// Defence: The callback accepts this machine's names only and an unguessable `state`. A person
+/// still approves.
 #[test]
 fn a_browser_brings_the_person_back_and_nobody_pastes_anything() {
     let Some((mut world, developer, ann)) = mail("\n[identity]\ncallback = \"127.0.0.1:0\"\n") else { return };
@@ -634,6 +669,9 @@ fn a_browser_brings_the_person_back_and_nobody_pastes_anything() {
     assert_eq!(left.collect::<Vec<_>>(), [""; 0], "nobody waits for the question's own reply");
 }
 
+/// Attack (Accounts): The daemon is killed while a link session completes, and the code is sent
+/// again.
+/// Defence: The session is consumed with the intent. The outcome is unknown.
 #[test]
 fn the_daemon_dies_while_a_flow_is_completed_and_nothing_is_done_twice() {
     let Some((mut world, developer, ann)) = mail("") else { return };

@@ -63,6 +63,10 @@ fn an_agent_is_an_mcp_client_of_the_broker_through_the_socket() {
     assert_eq!(group["socket"]["connections"], 1, "{group}");
 }
 
+/// Attack (Agents that the broker starts): An agent reads files of the machine, or writes outside
+/// of its workspace.
+/// Defence: `platform::agent_sandbox`: it sees the system's programs, its home, and the given
+/// mounts.
 #[test]
 fn an_agent_sees_nothing_of_the_machine_that_it_was_not_given() {
     if no_sandbox() {
@@ -109,6 +113,15 @@ fn an_agent_sees_nothing_of_the_machine_that_it_was_not_given() {
     assert!(world.home().join("sandboxes/developer/home/memory").is_file());
 }
 
+/// Attack (Agents that the broker starts): An agent leaves a program with the name of the launcher
+/// beside its interpreter, or a variable for the dynamic linker.
+/// Defence: The broker takes bwrap from directories of the system, and starts it with no
+/// environment.
+///
+/// Attack (Agents that the broker starts): An agent makes a setuid program in the workspace.
+/// Defence: The filter refuses such modes, and calls that could hide them.
+///
+/// Attack: see `nothing_follows_from_a_program_on_which_the_agent_works`.
 #[test]
 fn an_agent_runs_nothing_outside_by_files_that_it_leaves_behind() {
     if no_sandbox() {
@@ -156,6 +169,8 @@ fn an_agent_runs_nothing_outside_by_files_that_it_leaves_behind() {
     }
 }
 
+/// Attack (Agents that the broker starts): An agent sends a signal to its process group.
+/// Defence: It has a group of its own.
 #[test]
 fn a_signal_of_an_agent_to_its_group_reaches_nobody_outside() {
     if no_sandbox() {
@@ -193,6 +208,9 @@ while b"foreground" not in said:
 print(said.decode())
 "#;
 
+/// Attack (Agents that the broker starts): An agent leaves the terminal without echo, or with input
+/// for the shell.
+/// Defence: `run` restores the terminal and discards the input.
 #[test]
 fn an_interrupt_of_the_terminal_reaches_the_program_alone() {
     if no_sandbox() {
@@ -215,6 +233,9 @@ fn an_interrupt_of_the_terminal_reaches_the_program_alone() {
     }
 }
 
+/// Attack (Agents that the broker starts): A sandbox cannot be made, and the program runs without
+/// one.
+/// Defence: The program is started by the sandbox only, and the command ends with code 4.
 #[test]
 fn a_sandbox_that_cannot_be_made_is_said_and_nothing_ran() {
     if no_sandbox() {
@@ -235,6 +256,9 @@ fn a_sandbox_that_cannot_be_made_is_said_and_nothing_ran() {
     assert!(error.contains("the sandbox was not created, and nothing ran in it"), "{error}");
 }
 
+/// Attack (Agents that the broker starts): An agent replaces a directory while another sandbox is
+/// made with it.
+/// Defence: The broker refuses a path inside the workspace of an agent that runs.
 #[test]
 fn an_agent_is_not_given_what_another_one_works_on() {
     if no_sandbox() {
@@ -261,6 +285,8 @@ fn an_agent_is_not_given_what_another_one_works_on() {
     assert!(command(&world, &["--workspace", &part], &["true"]).output().unwrap().status.success());
 }
 
+/// Attack (Agents that the broker starts): An agent types into the terminal, or reads a keyring.
+/// Defence: `confinement`: a filter of system calls. In a container, the shim installs it.
 #[test]
 fn an_agent_types_nothing_into_the_terminal_and_reads_no_keyring() {
     if no_sandbox() {
@@ -388,6 +414,9 @@ fn a_client_finds_the_shim_registered_where_it_looks() {
     );
 }
 
+/// Attack (Agents that the broker starts): A given path contains the broker's home, keys, sockets
+/// of services, or the broker's programs.
+/// Defence: `cli::run::admission` refuses it.
 #[test]
 fn a_sandbox_that_would_have_a_second_way_out_is_refused() {
     let mut world = World::with_grant();
@@ -475,6 +504,7 @@ fn a_dry_run_shows_the_sandbox_and_no_value_of_the_environment() {
     assert_eq!(writable, ["/home/agent", "/workspace/ipc/tasks"]);
 }
 
+/// Attack: see `a_sandbox_that_would_have_a_second_way_out_is_refused`.
 #[test]
 fn paths_that_the_configuration_protects_are_kept_from_agents() {
     if no_sandbox() {

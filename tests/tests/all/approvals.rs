@@ -113,6 +113,8 @@ fn a_no_is_told_with_its_reason_and_nothing_runs() {
     assert_eq!(world.effects_of("charge").len(), 0);
 }
 
+/// Attack (Approvals and notices): A caller waits until nobody reads.
+/// Defence: No answer is a denial.
 #[test]
 fn silence_is_a_no_and_a_late_yes_changes_nothing() {
     let world = world();
@@ -205,6 +207,9 @@ fn calls_approved_while_no_daemon_ran_run_once_at_the_next_start() {
     world.start_process();
 }
 
+/// Attack (Approvals and notices): `kill -9` around an approval.
+/// Defence: The approval is consumed with the intent. An approval without an intent is found at
+/// start.
 #[test]
 fn killed_at_any_moment_around_a_yes_the_effect_happens_at_most_once_and_the_truth_is_told() {
     let mut world = world_down().process();
@@ -240,6 +245,8 @@ fn killed_at_any_moment_around_a_yes_the_effect_happens_at_most_once_and_the_tru
     }
 }
 
+/// Attack (Approvals and notices): A person without the right answers.
+/// Defence: `approves` in the configuration decides; there is a row.
 #[test]
 fn people_without_the_right_to_answer_change_nothing_and_are_recorded() {
     let mut world = world_down().down();
@@ -273,6 +280,9 @@ fn people_without_the_right_to_answer_change_nothing_and_are_recorded() {
     world.start();
 }
 
+/// Attack (Authority): A sandbox forges an answer, under any type, code, reference or file name.
+/// Defence: No document is an answer. People answer through the control socket, and an agent never
+/// learns the code.
 #[test]
 fn nothing_that_a_sandbox_writes_answers_a_question() {
     let world = world();
@@ -302,6 +312,8 @@ fn nothing_that_a_sandbox_writes_answers_a_question() {
     assert_eq!(code(&developer.reply(&id)), "approval_denied");
 }
 
+/// Attack (Approvals and notices): An approval is used for a second or another call.
+/// Defence: It belongs to one request and is consumed in the intent's transaction.
 #[test]
 fn an_equal_call_joins_the_question_and_another_one_does_not() {
     let world = world();
@@ -407,6 +419,9 @@ fn a_cancelled_question_can_no_longer_be_answered() {
     assert_eq!(world.effects_of("charge").len(), 0);
 }
 
+/// Attack (Approvals and notices): Access is withdrawn between the approval request and the
+/// approval.
+/// Defence: The request is decided again.
 #[test]
 fn approved_calls_are_decided_again_before_they_run() {
     let world = world();
@@ -425,6 +440,9 @@ fn approved_calls_are_decided_again_before_they_run() {
     assert_eq!(open(&world).len(), 0, "a refused call closes its question");
 }
 
+/// Attack (Approvals and notices): A provider changes between the approval request and the
+/// approval.
+/// Defence: The digest covers the declaration and the facts of the remote.
 #[test]
 fn a_yes_to_one_definition_is_none_to_another() {
     let mut world = world_down().process();
@@ -443,6 +461,8 @@ fn a_yes_to_one_definition_is_none_to_another() {
     assert_eq!(world.effects_of("charge").len(), 0);
 }
 
+/// Attack (Approvals and notices): A caller causes a flood of approval requests.
+/// Defence: Twenty can be open per group, then `busy`.
 #[test]
 fn only_so_many_questions_of_a_group_are_open_and_other_groups_are_not_held_up() {
     let world = world();
@@ -463,6 +483,8 @@ fn only_so_many_questions_of_a_group_are_open_and_other_groups_are_not_held_up()
     assert_eq!(code(&developer.reply(&id)), "executed");
 }
 
+/// Attack (Approvals and notices): A call is too large to read.
+/// Defence: It is refused before anybody is asked.
 #[test]
 fn a_call_that_cannot_be_shown_in_full_is_refused_before_anybody_is_asked() {
     let world = world();

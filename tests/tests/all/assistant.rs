@@ -95,6 +95,7 @@ fn says(world: &World, from: &str, text: &str) -> Value {
 /// The password of a login.
 const LOGIN: &str = "login-Pa55-Gf71-rT4w";
 
+/// Attack: see `only_calls_plans_and_files_are_answered_in_a_chat_as_far_as_an_operator_allows`.
 #[test]
 fn mail_is_read_a_login_found_an_event_created_and_a_mail_sent_after_a_yes_from_a_chat() {
     let Some((mail, calendar, logins)) = servers() else { return };
@@ -154,6 +155,7 @@ fn mail_is_read_a_login_found_an_event_created_and_a_mail_sent_after_a_yes_from_
     assert_eq!(mail.messages("Sent").len(), 1);
 }
 
+/// Attack: see `a_text_that_only_looks_alike_is_another_destination_or_none`.
 #[test]
 fn a_mail_to_the_owner_joins_nothing_and_one_that_only_looks_alike_does() {
     let Some((mail, calendar, logins)) = servers() else { return };

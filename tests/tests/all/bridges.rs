@@ -36,6 +36,12 @@ fn notes() -> Option<World> {
     Some(world)
 }
 
+/// Attack (Definitions and servers): One person reads another person's data through a bridge.
+/// Defence: A token for this bridge alone names the person. A parameter that names a person is a
+/// fault.
+///
+/// Attack (Accounts): A private capability of a person is used in a shared chat.
+/// Defence: The permitted chat kinds are a step of the decision.
 #[test]
 fn the_example_keeps_notes_of_two_persons_apart() {
     let Some(mut world) = notes() else { return };
@@ -136,6 +142,8 @@ fn scripts_in_the_sandbox_use_capabilities_by_the_words_of_the_source() {
     }
 }
 
+/// Attack (Programs: isolation): A bridge describes one action and performs another.
+/// Defence: The accepted definition counts, by digest. Levels are bound to the grant.
 #[test]
 fn unaccepted_bridges_cannot_be_called_and_changed_ones_must_be_accepted_again() {
     let beside = tempfile::tempdir().unwrap();
@@ -317,6 +325,7 @@ fn odd(more: &str) -> Option<(World, Group, String)> {
     Some((world, developer, ann))
 }
 
+/// Attack: see `the_example_keeps_notes_of_two_persons_apart`.
 #[test]
 fn a_bridge_is_told_what_the_call_is_and_who_asks_and_nothing_else() {
     let Some((mut world, developer, ann)) = odd("") else { return };
@@ -399,6 +408,9 @@ fn a_bridge_that_shares_an_issuers_secret_is_for_that_issuers_persons() {
     world.keep_secret(SECRET);
 }
 
+/// Attack (Accounts): A person names, guesses or defaults to another person's account.
+/// Defence: Accounts are looked up by the person in the token. Another person's account looks like
+/// a missing one.
 #[test]
 fn operations_with_an_account_take_an_account_of_the_person() {
     let Some((mut world, developer, ann)) = odd("") else { return };
@@ -474,6 +486,9 @@ fn operations_with_an_account_take_an_account_of_the_person() {
     world.keep_secret(SECRET);
 }
 
+/// Attack (Programs: isolation): A kill switch, limit or classifier entry names a bridge and misses
+/// its capabilities.
+/// Defence: A namespace covers its capabilities. Names that match nothing are refused.
 #[test]
 fn settings_of_a_bridge_apply_to_its_capabilities() {
     let Some((mut world, developer, ann)) = odd("") else { return };

@@ -26,6 +26,10 @@ fn use_up(group: &Group) {
     assert!(refused.is_some(), "the budget is never used up");
 }
 
+/// Attack (Load and space): a group asks for the result of an open approval request without end, or
+/// a caller grants, revokes and opens gates without end
+/// Defence: such requests share rows and keep no reply; above its evidence a caller can only read,
+/// cancel and revoke
 #[test]
 fn the_result_of_an_open_question_costs_no_row_and_no_reply_for_each_request() {
     const ASKED: usize = 700;
@@ -56,6 +60,9 @@ fn the_result_of_an_open_question_costs_no_row_and_no_reply_for_each_request() {
     assert_eq!(code(&developer.ask(result)), "executed");
 }
 
+/// Attack (Load and space): Requests that wait, cards, and changes of files fill the disk. A stolen
+/// operator token does so.
+/// Defence: They count against the hourly budget of evidence, too, and operator tokens have one.
 #[test]
 fn calls_that_wait_for_a_person_count_against_the_evidence_budget() {
     const ASKED: usize = 7;
@@ -73,6 +80,7 @@ fn calls_that_wait_for_a_person_count_against_the_evidence_budget() {
     assert_eq!(code(&developer.call("echo", json!({}))), "rate_limited");
 }
 
+/// Attack: see `the_result_of_an_open_question_costs_no_row_and_no_reply_for_each_request`.
 #[test]
 fn a_caller_that_has_used_up_its_evidence_changes_nothing_more_and_still_reads_and_ends() {
     let world = scarce();
@@ -105,6 +113,7 @@ fn a_caller_that_has_used_up_its_evidence_changes_nothing_more_and_still_reads_a
     assert_eq!(code(&world.command(json!({ "type": "kill", "scope": "all", "on": true }))), "executed");
 }
 
+/// Attack: see `the_result_of_an_open_question_costs_no_row_and_no_reply_for_each_request`.
 #[test]
 fn to_revoke_what_is_revoked_is_counted_like_everything_that_changes_nothing() {
     const ASKED: usize = 600;
@@ -121,6 +130,9 @@ fn to_revoke_what_is_revoked_is_counted_like_everything_that_changes_nothing() {
     assert_eq!(count(&world, "caller = 'group:main' AND kind = 'revoked'"), 1);
 }
 
+/// Attack (Load and space): a group swaps its directories thousands of times, at the broker's cost
+/// Defence: the group is charged, one row a minute; a line in the log and a snapshot follow once a
+/// second at most
 #[test]
 fn a_group_that_swaps_its_directories_is_charged_for_it_and_costs_a_row_a_minute() {
     const SWAPS: usize = 400;
@@ -164,6 +176,7 @@ fn is_not_asked_again(reply: &Value) {
     assert!(error(reply).contains("the broker does not ask about it again before"), "{reply}");
 }
 
+/// Attack: see `people_are_asked_only_so_often_however_many_questions_are_withdrawn`.
 #[test]
 fn a_grant_to_which_a_person_said_no_is_not_asked_about_again_at_once() {
     let world = World::new();
@@ -181,6 +194,7 @@ fn a_grant_to_which_a_person_said_no_is_not_asked_about_again_at_once() {
     assert!(!error(&after).contains("ask about it again"), "{after}");
 }
 
+/// Attack: see `people_are_asked_only_so_often_however_many_questions_are_withdrawn`.
 #[test]
 fn a_change_of_a_file_to_which_a_person_said_no_is_not_asked_about_again_at_once() {
     let config = format!("{CONFIG}\n[providers.files]\nkind = \"files\"\n");

@@ -230,6 +230,7 @@ fn an_account_is_found_from_its_root_its_calendars_or_one_calendar() {
     assert!(error(&other).contains("There is no calendar private"), "{other}");
 }
 
+/// Attack: see `wrong_parameters_of_the_calendar_are_refused_before_a_server_is_asked`.
 #[test]
 fn an_event_is_created_changed_and_deleted() {
     let Some(server) = CalendarServer::start() else { return };
@@ -347,6 +348,8 @@ fn one_occurrence_is_changed_or_deleted_and_the_others_stay() {
     assert!(error(&reply).contains("Occurrences of the series were changed"), "{reply}");
 }
 
+/// Attack (Providers and modules): Somebody changes an event between the question and the yes.
+/// Defence: The approval covers the version; the server makes the change only to that version.
 #[test]
 fn the_approved_request_changes_the_version_that_a_person_saw() {
     let Some(server) = filled() else { return };
@@ -389,6 +392,10 @@ fn a_person_sees_the_event_that_is_stored() {
     assert_eq!(server.events("work").len(), 4);
 }
 
+/// Attack (Providers and modules): An id of an event leads to another calendar. A title or a
+/// description adds a line such as `ATTENDEE`.
+/// Defence: `provider_calendar::reference`, `content_lines`: ids are one segment of a path each;
+/// texts are escaped into one line.
 #[test]
 fn wrong_parameters_of_the_calendar_are_refused_before_a_server_is_asked() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -440,6 +447,9 @@ fn wrong_parameters_of_the_calendar_are_refused_before_a_server_is_asked() {
     assert!(listener.accept().is_err(), "nobody was asked");
 }
 
+/// Attack (Providers and modules): An agent writes to the guests of an event by changing it.
+/// Defence: `provider_calendar::change`: an event with guests is changed only if the operator
+/// allows it. Names that only some servers read as `ATTENDEE` are refused.
 #[test]
 fn an_event_with_guests_is_changed_only_where_an_operator_allows_it() {
     let Some(server) = filled() else { return };

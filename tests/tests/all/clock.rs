@@ -29,6 +29,10 @@ fn keyed(group: &Group) -> Value {
     group.ask(with(call("charge", json!({})), "idempotency_key", "k"))
 }
 
+/// Attack (Repeats, crashes and evidence): a clock that is put a day forward, so that keys, pauses
+/// and rates are forgotten and a call runs twice
+/// Defence: they are dated by a steady clock that only advances while a daemon runs, by the
+/// kernel's time since boot
 #[test]
 fn a_clock_that_jumps_forward_forgets_no_idempotency_key() {
     let mut world = World::with_grant();
@@ -53,6 +57,7 @@ fn a_clock_that_jumps_forward_forgets_no_idempotency_key() {
     assert_eq!(world.effects_of("charge").len(), 2);
 }
 
+/// Attack: see `a_clock_that_jumps_forward_forgets_no_idempotency_key`.
 #[test]
 fn time_without_a_daemon_lets_nothing_be_forgotten() {
     let mut world = World::with_grant();
@@ -67,6 +72,7 @@ fn time_without_a_daemon_lets_nothing_be_forgotten() {
     assert_eq!(world.effects_of("charge").len(), 1);
 }
 
+/// Attack: see `a_clock_that_jumps_forward_forgets_no_idempotency_key`.
 #[test]
 fn a_pause_after_a_no_and_a_rate_are_not_over_because_the_clock_is_put_forward() {
     let profile = format!("{PROFILE}[providers.demo]\nactions = {{ charge = \"human\" }}\n");
@@ -95,6 +101,11 @@ fn a_pause_after_a_no_and_a_rate_are_not_over_because_the_clock_is_put_forward()
     assert_eq!(code(&developer.call("echo", json!({}))), "executed");
 }
 
+/// Attack (Repeats, crashes and evidence): a clock that was ahead: rows in the future, and grants
+/// and approvals that would last too long once it is set right
+/// Defence: nothing is admitted until a person who administers accepts the clock; what was given an
+/// end meanwhile ends at once; only the row of that acceptance may be earlier than the one before
+/// it
 #[test]
 fn a_clock_that_was_ahead_is_accepted_by_a_person_and_calls_are_admitted_again() {
     let world = World::with_grant();

@@ -178,6 +178,9 @@ fn a_secret_that_cannot_sign_is_said_and_nothing_is_sent() {
     assert!(assertions.lock().unwrap().is_empty());
 }
 
+/// Attack (Providers and modules): A token or an assertion of a service account comes back in a log
+/// or a fault.
+/// Defence: `provider_cloud_logs::google::account`: results are searched for both.
 #[test]
 fn logs_come_from_google_with_a_token_for_which_the_key_signs() {
     let (url, assertions) = google();

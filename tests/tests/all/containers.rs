@@ -51,6 +51,10 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
+/// Attack (Agents that the broker starts): A variable or a path of an agent in a container becomes
+/// one of the engine.
+/// Defence: The engine gets a fixed list of variables, and no path with a comma. The variables of
+/// the agent go through a descriptor.
 #[test]
 fn an_agent_in_a_container_reaches_the_broker_and_nothing_else() {
     let Some(podman) = Podman::with_image() else { return };
@@ -100,6 +104,9 @@ fn an_agent_in_a_container_reaches_the_broker_and_nothing_else() {
     assert_eq!(podman.containers(), "", "a container is left over");
 }
 
+/// Attack (Agents that the broker starts): An agent in a container outlives a command that is
+/// interrupted.
+/// Defence: The command removes the container by its name.
 #[test]
 fn a_signal_ends_a_container_and_leaves_nothing_of_it() {
     use rustix::process::{Pid, Signal, kill_process};
@@ -124,6 +131,10 @@ fn a_signal_ends_a_container_and_leaves_nothing_of_it() {
     }
 }
 
+/// Attack (Agents that the broker starts): An agent in a container takes all memory, processes or
+/// processors of the machine.
+/// Defence: The engine sets limits in a control group. A default that it cannot set is named before
+/// the start, and a given limit is refused.
 #[test]
 fn a_container_has_limits_of_memory_and_processes() {
     let Some(podman) = Podman::with_limits() else { return };
@@ -142,6 +153,7 @@ fn a_container_has_limits_of_memory_and_processes() {
     }
 }
 
+/// Attack: see `a_container_has_limits_of_memory_and_processes`.
 #[test]
 fn a_limit_that_the_engine_cannot_set_is_said_before_the_start() {
     let Some(podman) = Podman::with_image() else { return };
@@ -165,6 +177,10 @@ fn a_limit_that_the_engine_cannot_set_is_said_before_the_start() {
     assert!(output.status.success() && !error.contains("no limit"), "{error}");
 }
 
+/// Attack (Agents that the broker starts): An agent in a container outlives a command that is
+/// killed.
+/// Defence: The next `run` that sees the end of the command removes the container. If it cannot, it
+/// starts nothing. `doctor` names the container.
 #[test]
 fn the_container_of_a_killed_command_is_named_by_doctor_and_removed_by_the_next_run() {
     use rustix::process::{Pid, Signal, kill_process};
@@ -228,6 +244,7 @@ rm)
 esac
 "#;
 
+/// Attack: see `the_container_of_a_killed_command_is_named_by_doctor_and_removed_by_the_next_run`.
 #[test]
 fn no_agent_starts_beside_one_of_a_killed_command_that_stays_and_none_that_runs_is_removed() {
     let world = World::with_grant();
@@ -394,6 +411,7 @@ fn a_rehearsal_shows_the_command_of_the_engine_and_creates_nothing() {
     assert!(!world.home().join("sandboxes").exists());
 }
 
+/// Attack: see `an_agent_in_a_container_reaches_the_broker_and_nothing_else`.
 #[test]
 fn a_container_that_would_be_less_than_a_sandbox_is_refused() {
     let world = World::with_grant();

@@ -42,6 +42,9 @@ fn waits(world: &World, id: &str) {
     });
 }
 
+/// Attack (Order of the stages, and content): An agent continues after its conversation has ended,
+/// or names no conversation.
+/// Defence: Its requests are refused, and its stored results are deleted.
 #[test]
 fn a_new_client_begins_without_exposure_and_the_earlier_client_is_refused() {
     let world = world();
@@ -79,6 +82,9 @@ fn a_new_client_begins_without_exposure_and_the_earlier_client_is_refused() {
     assert_eq!((&last["forgotten"], &last["group"]), (&json!(2), &json!("developer")), "{last}");
 }
 
+/// Attack (Order of the stages, and content): A call of an ended conversation gets its approval, or
+/// its result, in the next one.
+/// Defence: Waiting calls are cancelled. While a call is under way, no conversation begins.
 #[test]
 fn a_call_and_a_plan_that_wait_for_a_person_end_with_their_conversation() {
     let world = world();
@@ -109,6 +115,7 @@ fn a_call_and_a_plan_that_wait_for_a_person_end_with_their_conversation() {
     assert_eq!((world.effects_of("post").len(), world.effects_of("charge").len()), (0, 0));
 }
 
+/// Attack: see `a_call_and_a_plan_that_wait_for_a_person_end_with_their_conversation`.
 #[test]
 fn a_conversation_begins_only_when_no_call_of_the_earlier_one_is_under_way() {
     let world = world();
@@ -125,6 +132,7 @@ fn a_conversation_begins_only_when_no_call_of_the_earlier_one_is_under_way() {
     assert_eq!(code(&developer.ask(of(&first, call("echo", json!({}))))), "conversation_ended");
 }
 
+/// Attack: see `a_new_client_begins_without_exposure_and_the_earlier_client_is_refused`.
 #[test]
 fn a_request_without_the_present_conversation_is_refused() {
     let mut world = world();
@@ -171,6 +179,7 @@ fn a_request_without_the_present_conversation_is_refused() {
     assert!(String::from_utf8_lossy(&said.stdout).contains("no_conversation"), "{said:?}");
 }
 
+/// Attack: see `exposure_outlives_the_daemon_and_ends_only_on_the_host`.
 #[test]
 fn a_group_without_conversations_cannot_begin_one() {
     let world = world();

@@ -159,6 +159,8 @@ fn nothing_twice_and_nothing_lost(world: &mut World, clients: &[Client]) -> Vec<
     rows
 }
 
+/// Attack (Repeats, crashes and evidence): `kill -9` at any moment.
+/// Defence: There are two rows, stored replies, and reconciliation at start.
 #[test]
 fn killed_fifty_times_under_load_nothing_happens_twice_and_nothing_acknowledged_is_lost() {
     let mut world = patient().process();

@@ -246,6 +246,7 @@ fn an_early_apply_waits_and_has_the_outcome_in_the_same_call() {
     assert_eq!(world.kinds_of(&developer, &early), ["intended", "succeeded"]);
 }
 
+/// Attack: see `write_file_returns_hitl_required`.
 #[test]
 fn an_apply_that_stops_waiting_gets_pending_and_is_repeated_later() {
     let world = world();
@@ -314,6 +315,9 @@ fn files_edited_since_the_apply_are_not_reverted() {
     assert_eq!(read(&world, "src/a.rs"), "edited\n");
 }
 
+/// Attack (Files provider): A proposal is used by another group, for another path, twice, or too
+/// late.
+/// Defence: It is found by caller and name, consumed once, and expires.
 #[test]
 fn proposals_of_another_group_cannot_be_applied() {
     let world = world();
@@ -367,6 +371,8 @@ enum Moment {
     Changed(usize),
 }
 
+/// Attack (Files provider): The broker dies in the middle of a change.
+/// Defence: With journal and probe, all changes are made or none, and the report is true.
 #[test]
 fn a_change_that_a_kill_interrupts_is_whole_or_not_there_and_the_truth_is_told() {
     const FILES: usize = 60;
@@ -425,6 +431,7 @@ fn a_change_that_a_kill_interrupts_is_whole_or_not_there_and_the_truth_is_told()
     assert!(heard.iter().any(|(_, code)| code == "outcome_unknown"), "no death met a change under way: {heard:?}");
 }
 
+/// Attack: see `proposals_of_another_group_cannot_be_applied`.
 #[test]
 fn a_yes_that_nobody_uses_ends_and_is_recorded() {
     let world = world();
@@ -439,6 +446,8 @@ fn a_yes_that_nobody_uses_ends_and_is_recorded() {
     assert_eq!(left, json!({ "state": "closed", "became": "expired", "card": null }));
 }
 
+/// Attack (Files provider): `a/docs/` is changed because `docs/` needs no approval.
+/// Defence: A relaxed path applies only at the root.
 #[test]
 fn a_path_that_may_be_changed_freely_asks_nobody_and_still_takes_two_calls() {
     let profile =
@@ -472,6 +481,8 @@ fn a_person_applies_at_once_on_the_groups_behalf() {
     assert_eq!(code(&apply(&developer, "src/a.rs", &id)), "proposal_unknown");
 }
 
+/// Attack (Files provider): The provider is configured differently after the approval.
+/// Defence: The digest covers the configuration.
 #[test]
 fn an_approval_does_not_cover_a_later_change_of_the_workspace() {
     let mut world = world();
@@ -501,6 +512,8 @@ fn only_so_many_proposals_are_open_and_one_that_is_taken_back_makes_room() {
     propose(&developer, "src/x.rs", "x\n");
 }
 
+/// Attack (Files provider): A redaction mark is written back in place of the secret.
+/// Defence: It is refused.
 #[test]
 fn a_mark_that_stands_for_something_is_not_written_back() {
     let world = world();
@@ -513,6 +526,9 @@ fn a_mark_that_stands_for_something_is_not_written_back() {
     propose(&developer, "src/b.md", &format!("{mark}\nmore\n"));
 }
 
+/// Attack (Files provider): A diff imitates the card, hides characters, or is too long to read.
+/// Defence: Each line has a gutter. Hidden characters are shown as code points. If the whole diff
+/// cannot be shown, nobody is asked.
 #[test]
 fn the_card_shows_every_line_and_nothing_in_it_passes_for_a_field() {
     let world = world();
@@ -535,6 +551,7 @@ fn the_card_shows_every_line_and_nothing_in_it_passes_for_a_field() {
     assert!(text.contains(&id) && text.contains("Only while \"src/a.rs\" is \"absent\""), "{text}");
 }
 
+/// Attack: see `the_card_shows_every_line_and_nothing_in_it_passes_for_a_field`.
 #[test]
 fn a_large_file_is_proposed_shown_in_full_and_applied() {
     // A broker with a secret of its own shows nothing that is too long to be searched for it.

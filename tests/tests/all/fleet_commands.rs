@@ -144,6 +144,10 @@ fn everything(database: &FleetDatabase) -> String {
     tables.lines().map(rows).collect()
 }
 
+/// Attack (Hosts of a fleet): Somebody with the database, a backup or a replica of it reads
+/// requests, cards, codes or results.
+/// Defence: The store encrypts bodies before they leave the home. Commands and replies are
+/// encrypted for the host that receives them.
 #[test]
 fn somebody_with_the_database_reads_no_request_no_card_and_no_result() {
     let Some(two) = up(PEOPLE) else { return };
@@ -221,6 +225,7 @@ fn a_grant_a_revocation_and_a_kill_switch_hold_on_the_other_host_when_the_comman
     assert!(!is_done && text.contains("run it on that host"), "{text}");
 }
 
+/// Attack: see `a_host_that_an_attacker_has_sends_no_more_than_its_people_may`.
 #[test]
 fn a_host_that_names_nobody_takes_no_command() {
     let Some(two) = up("") else { return };
@@ -230,6 +235,7 @@ fn a_host_that_names_nobody_takes_no_command() {
     assert_eq!(fleet_rows(&two.b), []);
 }
 
+/// Attack: see `a_host_that_an_attacker_has_sends_no_more_than_its_people_may`.
 #[test]
 fn the_rights_are_those_of_the_other_host() {
     let Some(mut two) = down(PEOPLE, without_groups(), builder()) else { return };
@@ -295,6 +301,7 @@ fn fleet_commands_that_cannot_be_sent_are_refused_with_a_remedy() {
     assert!(!is_done && text.contains("no daemon is running"), "{text}");
 }
 
+/// Attack: see `a_command_that_comes_again_is_not_executed_again`.
 #[test]
 fn a_command_of_a_host_with_another_time_is_refused() {
     let Some(two) = up(PEOPLE) else { return };
@@ -376,6 +383,8 @@ fn the_inbox_of_a_host_has_the_approval_requests_of_the_others() {
 /// How often the executing host stops or is killed.
 const KILLS: usize = 8;
 
+/// Attack: see
+/// `a_command_that_is_taken_cannot_be_withdrawn_and_one_that_is_withdrawn_is_never_taken`.
 #[test]
 fn of_commands_to_a_host_that_stops_or_is_killed_each_is_executed_once_or_was_said_not_to_be() {
     let Some(mut two) = down(PEOPLE, without_groups(), builder()) else { return };
@@ -493,6 +502,10 @@ fn answer_to(two: &Two, id: &str) -> Option<Value> {
     Some(serde_json::from_slice(&key.decrypt(command.as_bytes(), &encrypted).unwrap()).unwrap())
 }
 
+/// Attack (Hosts of a fleet): The administrator of the database makes a command, changes one, or
+/// gives it to another host.
+/// Defence: Commands are signed, with both hosts and an id. The receiver reads the text only after
+/// the signature. A command is bound to its row.
 #[test]
 fn the_administrator_of_the_database_makes_no_command() {
     let Some(two) = up(PEOPLE) else { return };
@@ -546,6 +559,10 @@ fn the_administrator_of_the_database_makes_no_command() {
     assert_eq!(fleet_rows(&two.b).len(), 1);
 }
 
+/// Attack (Hosts of a fleet): Somebody repeats an old command, or a host dies between a command and
+/// its reply.
+/// Defence: The id of the command is the request id of its row. Old commands are refused by their
+/// time.
 #[test]
 fn a_command_that_comes_again_is_not_executed_again() {
     let Some(two) = up(PEOPLE) else { return };
@@ -566,6 +583,10 @@ fn a_command_that_comes_again_is_not_executed_again() {
     assert!(two.b.query("SELECT * FROM kill_switches").is_empty());
 }
 
+/// Attack (Hosts of a fleet): A stolen host sends commands of any person, or commands about the
+/// daemon, secrets or flows.
+/// Defence: The receiver names the people, who have their own rights there. A list in the code
+/// names the commands.
 #[test]
 fn a_host_that_an_attacker_has_sends_no_more_than_its_people_may() {
     let Some(two) = up(PEOPLE) else { return };
@@ -589,6 +610,9 @@ fn a_host_that_an_attacker_has_sends_no_more_than_its_people_may() {
     assert_eq!(fleet_rows(&two.b), []);
 }
 
+/// Attack (Hosts of a fleet): The database answers a kill switch with a forged or old success.
+/// Defence: A reply is signed and names the digest of its command. Otherwise the command line says
+/// that the outcome is unknown.
 #[test]
 fn a_reply_that_the_host_has_not_signed_is_not_believed() {
     let Some(mut two) = down(PEOPLE, without_groups(), builder()) else { return };

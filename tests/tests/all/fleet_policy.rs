@@ -111,6 +111,7 @@ fn uses(world: &World, host: &str, number: i64) -> Value {
     })
 }
 
+/// Attack: see `after_a_publication_no_host_admits_a_call_with_the_one_before`.
 #[test]
 fn a_publication_is_in_force_on_all_hosts_when_the_command_returns() {
     let Some(mut fleet) = down(&["b", "c"]) else { return };
@@ -159,6 +160,8 @@ fn a_publication_is_in_force_on_all_hosts_when_the_command_returns() {
     evidence::verify(&fleet.a.home());
 }
 
+/// Attack (Hosts of a fleet): A host has missed the last policy, or cannot use it.
+/// Defence: It executes no call, and says why on all hosts.
 #[test]
 fn a_host_that_cannot_use_the_last_publication_executes_no_call_and_says_why() {
     let Some(mut fleet) = down(&["b"]) else { return };
@@ -277,6 +280,10 @@ fn an_approved_change_of_a_file_waits_for_the_policy() {
     evidence::verify(&b.home());
 }
 
+/// Attack (Hosts of a fleet): An administrator of the database, or a stolen role, changes a
+/// published policy, or puts an earlier one back.
+/// Defence: The host key signs the publisher, the number and the files. A host never goes back to a
+/// lower number than that in its home, and executes no call instead.
 #[test]
 fn a_policy_that_its_host_has_not_signed_is_never_used() {
     let Some(mut fleet) = down(&["b"]) else { return };

@@ -32,6 +32,10 @@ fn limits(world: &World) -> (Value, Value, Value) {
     (used("write"), used("amount:charge"), listed["warnings"].clone())
 }
 
+/// Attack (Hosts of a fleet): Several hosts use the rest of a shared quota at the same time, or a
+/// connection ends during the charge.
+/// Defence: The database charges the quota in the transaction of the intents. A host that knew too
+/// little writes nothing and decides again.
 #[test]
 fn three_hosts_use_a_shared_quota_exactly() {
     let Some(database) = FleetDatabase::alone() else { return };

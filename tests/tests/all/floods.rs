@@ -29,6 +29,11 @@ fn rows(world: &World, caller: &str, kind: &str) -> usize {
     world.query(&format!("SELECT seq FROM ledger WHERE caller = '{caller}' AND kind = '{kind}'")).len()
 }
 
+/// Attack (Load and space): A document has thousands of equal numbers, tens of thousands of values,
+/// or deeply nested lists.
+/// Defence: Parsing counts values and keys, at most 20,000. There is one pass and at most twenty
+/// reported faults. A second thread parses long documents, one of each group at a time, for at most
+/// half of the time.
 #[test]
 fn equal_numbers_that_cannot_be_kept_cost_no_more_than_their_document() {
     let world = measured(CONFIG);
@@ -50,6 +55,7 @@ fn equal_numbers_that_cannot_be_kept_cost_no_more_than_their_document() {
     assert!(world.peak_memory() < MEMORY_MAX_KIB, "{} KiB", world.peak_memory());
 }
 
+/// Attack: see `equal_numbers_that_cannot_be_kept_cost_no_more_than_their_document`.
 #[test]
 fn a_document_of_too_many_values_is_refused_unread() {
     let world = World::with_grant();
@@ -61,6 +67,9 @@ fn a_document_of_too_many_values_is_refused_unread() {
     assert!(error(&refused).contains("more than 20000 values and keys"), "{refused}");
 }
 
+/// Attack (Load and space): Many of the largest documents fill the memory.
+/// Defence: Documents in progress count by bytes and values: 16 MiB per group, 96 MiB in total.
+/// Short ones have a reserve, so that a cancel is accepted.
 #[test]
 fn long_documents_of_one_group_hold_no_more_than_its_share_of_memory() {
     let config = CONFIG.replace("[broker]", "[broker]\nmax_concurrent_calls = 64");
@@ -80,6 +89,7 @@ fn long_documents_of_one_group_hold_no_more_than_its_share_of_memory() {
     assert!(world.peak_memory() < MEMORY_MAX_KIB, "{} KiB", world.peak_memory());
 }
 
+/// Attack: see `long_documents_of_one_group_hold_no_more_than_its_share_of_memory`.
 #[test]
 fn a_group_with_long_documents_under_way_can_still_cancel() {
     let world = World::with_grant();
@@ -94,6 +104,9 @@ fn a_group_with_long_documents_under_way_can_still_cancel() {
     assert_eq!(code(&reply), "executed", "{reply}");
 }
 
+/// Attack (Load and space): `tasks/` contains any number of names.
+/// Defence: A listing is read in small parts, for at most a tenth of the time. A directory with too
+/// many notifications is listed instead of watched.
 #[test]
 fn a_directory_of_many_names_is_read_bit_by_bit_and_its_requests_are_found() {
     let world = World::with_grant();
@@ -106,6 +119,9 @@ fn a_directory_of_many_names_is_read_bit_by_bit_and_its_requests_are_found() {
     assert_eq!(code(&flooder.call("echo", json!({}))), "executed");
 }
 
+/// Attack (Load and space): A group without a grant sends requests at full speed.
+/// Defence: While other groups are served, documents that are answered at once get 1/200 of the
+/// loop's time.
 #[test]
 fn refusals_of_one_group_get_little_of_the_time_while_another_group_works() {
     const REFUSED: usize = 3_000;
@@ -123,6 +139,9 @@ fn refusals_of_one_group_get_little_of_the_time_while_another_group_works() {
     assert!((REFUSED / 2..REFUSED).contains(&waiting), "{waiting} of {REFUSED} wait");
 }
 
+/// Attack (Load and space): a group's many refused documents delay its permitted ones
+/// Defence: two lanes: the worker sorts waiting documents by the group's snapshot, each lane has
+/// its own pace and order
 #[test]
 fn a_permitted_call_overtakes_the_refused_ones_of_its_group() {
     const REFUSED: usize = 3_000;
@@ -157,6 +176,10 @@ fn a_permitted_call_overtakes_the_refused_ones_of_its_group() {
     assert!(refused[..last].iter().all(is_answered), "{last} of {REFUSED}");
 }
 
+/// Attack (Load and space): documents that only look permitted: dry runs, repeats,
+/// `ext_capabilities`
+/// Defence: the same bound for their lane; the data of `ext_capabilities` is made once for each
+/// change
 #[test]
 fn requests_that_only_look_permitted_get_little_of_the_time_while_another_group_works() {
     const ASKED: usize = 3_000;
@@ -174,6 +197,7 @@ fn requests_that_only_look_permitted_get_little_of_the_time_while_another_group_
     assert!((ASKED / 2..ASKED).contains(&waiting), "{waiting} of {ASKED} wait");
 }
 
+/// Attack: see `requests_that_change_nothing_are_counted_when_there_are_too_many`.
 #[test]
 fn of_a_result_that_is_asked_for_again_and_again_one_copy_is_kept() {
     let world = World::with_grant();
@@ -204,6 +228,11 @@ fn reading_requests_are_answered_again_after_a_restart() {
     assert_eq!(code(&developer.ask(with(call("echo", json!({})), "request_id", "what-may-i"))), "replayed_request");
 }
 
+/// Attack (Load and space): Rows and stored replies fill the disk: refusals, `ext_capabilities`,
+/// `ext_result`, dry runs, repeats.
+/// Defence: Each group has an hourly budget of evidence (`evidence_mib_per_hour`). Beyond an eighth
+/// of it, requests that change nothing share one row per minute. One copy of each result is stored.
+/// Each caller has 64 MiB of stored replies.
 #[test]
 fn requests_that_change_nothing_are_counted_when_there_are_too_many() {
     let world = small_budget();
@@ -234,6 +263,7 @@ fn requests_that_change_nothing_are_counted_when_there_are_too_many() {
     evidence::verify(&world.home());
 }
 
+/// Attack: see `requests_that_change_nothing_are_counted_when_there_are_too_many`.
 #[test]
 fn a_group_whose_calls_have_caused_too_much_evidence_is_refused_and_the_others_are_not() {
     let world = small_budget();
@@ -251,6 +281,8 @@ fn a_group_whose_calls_have_caused_too_much_evidence_is_refused_and_the_others_a
     assert_eq!(code(&loud.call("echo", json!({}))), "executed");
 }
 
+/// Attack (Load and space): The disk becomes full anyway.
+/// Defence: Below a watermark, the broker refuses the caller that has used most first.
 #[test]
 fn on_a_nearly_full_disk_the_group_that_has_used_most_is_refused_first() {
     let mut world = World::builder().config(CONFIG).down();
@@ -344,6 +376,9 @@ fn a_reply_waits_while_its_directory_is_moved_away() {
     assert!(!aside.join(format!("{id}.json")).exists());
 }
 
+/// Attack (Load and space): a group replaces its directories in a loop, which causes a row and a
+/// snapshot each time
+/// Defence: the pause between two looks doubles, up to a minute
 #[test]
 fn a_group_that_replaces_its_responses_again_and_again_causes_few_rows() {
     let world = World::with_grant();
@@ -376,6 +411,12 @@ fn approval_request(world: &World, id: &str) -> Option<Value> {
     world.query(&open).into_iter().next()
 }
 
+/// Attack (Approvals and notices): a caller wears people down: it asks, cancels and asks again, or
+/// repeats the call after each no
+/// Defence: twenty approval requests at once for each group and person, then one every half minute;
+/// after a no, no approval request for the same call, grant, change of files or flow for five
+/// minutes, then ten, up to a day; a channel announces five approval requests of one caller at
+/// once, then one every twenty seconds
 #[test]
 fn people_are_asked_only_so_often_however_many_questions_are_withdrawn() {
     let world = World::with_grant();
@@ -394,6 +435,7 @@ fn people_are_asked_only_so_often_however_many_questions_are_withdrawn() {
     assert_eq!(code(&developer.reply(&ask(&developer, 22))), "rate_limited");
 }
 
+/// Attack: see `people_are_asked_only_so_often_however_many_questions_are_withdrawn`.
 #[test]
 fn a_call_to_which_a_person_said_no_is_not_asked_about_again_at_once() {
     let world = World::with_grant();

@@ -96,6 +96,10 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
+/// Attack (Flows and external agents): A flow instructs its reader, or its text becomes a command,
+/// heading or member where it is shown.
+/// Defence: A person approves the whole flow or the whole difference. Its texts are in blocks,
+/// comments or JSON strings that they cannot close.
 #[test]
 fn a_version_is_canonical_with_a_persons_yes_and_the_one_before_is_no_more() {
     let world = world("");
@@ -139,6 +143,9 @@ fn a_version_is_canonical_with_a_persons_yes_and_the_one_before_is_no_more() {
     assert_eq!((count("flow"), count("asked"), count("approved")), (3, 2, 2), "{kinds:?}");
 }
 
+/// Attack (Flows and external agents): Somebody approves a flow that has changed.
+/// Defence: The approval covers its digest and the version that it replaces. A new proposal ends
+/// the approval request.
 #[test]
 fn approvals_of_outdated_flows_are_void() {
     let world = world("");
@@ -166,6 +173,15 @@ fn approvals_of_outdated_flows_are_void() {
     assert_eq!(get(&world)["data"]["flow"]["version"], "2.0.0");
 }
 
+/// Attack (Flows and external agents): The main group's agent ends an approved version, so that the
+/// next one is shown without a difference. Or it returns to an older one.
+/// Defence: Only people end a canonical version. The next version is compared with the last
+/// approved one, ended or not, and must be higher.
+///
+/// Attack (Flows and external agents): It replaces a person's proposal, leaves no room, fills the
+/// disk with replies, or stores unreadable data.
+/// Defence: It changes only its own proposals, at most fifty, and reads 8 MiB of flows per minute.
+/// Stored data was read back first.
 #[test]
 fn an_agent_ends_nothing_that_people_agreed_to_and_replaces_nothing_of_theirs() {
     let world = world("");
@@ -195,6 +211,7 @@ fn an_agent_ends_nothing_that_people_agreed_to_and_replaces_nothing_of_theirs() 
     assert!(denied.is_some_and(|reads| reads > 100), "{denied:?}");
 }
 
+/// Attack: see `an_agent_ends_nothing_that_people_agreed_to_and_replaces_nothing_of_theirs`.
 #[test]
 fn proposed_flows_are_shown_beside_the_last_approved_version_even_if_deprecated() {
     let world = world("");
@@ -225,6 +242,7 @@ fn proposed_flows_are_shown_beside_the_last_approved_version_even_if_deprecated(
     );
 }
 
+/// Attack: see `an_agent_ends_nothing_that_people_agreed_to_and_replaces_nothing_of_theirs`.
 #[test]
 fn flows_exported_to_a_file_are_imported_from_it_with_any_text() {
     let world = world("");
@@ -297,6 +315,8 @@ fn exported_flows_can_be_imported_and_mean_the_same() {
     assert_eq!((code(&imported), &imported["data"]["state"]), ("executed", &json!("proposed")), "{imported}");
 }
 
+/// Attack (Flows and external agents): An imported flow contains tools.
+/// Defence: Every tool that it names must be allowed, or nothing is imported. Its text names none.
 #[test]
 fn a_flow_from_elsewhere_brings_no_tool_that_is_not_allowed() {
     for (policy, outcome) in [("reject", "FLOW_IMPORT_EXTERNAL_TOOL_DENIED"), ("strip_inert", "executed")] {
@@ -368,6 +388,8 @@ fn external_agents_are_off_unless_they_are_switched_on_and_can_be_forbidden() {
     assert!(error.contains("allowed_tools.note: provider demo has no action `absent`"), "{error}");
 }
 
+/// Attack (Flows and external agents): Another group reads or writes flows.
+/// Defence: Only the main group and people can.
 #[test]
 fn the_main_group_and_the_command_line_do_the_same_and_nobody_else_does_anything() {
     let world = world("");

@@ -48,6 +48,10 @@ fn claims(request: &Change) -> Value {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(signed.split_once('.').unwrap().1).unwrap()).unwrap()
 }
 
+/// Attack (Providers and modules): A token of a GitHub App comes back in an answer, or reaches
+/// another repository.
+/// Defence: `provider_github::app`: each token is for one repository, and results are searched for
+/// it.
 #[test]
 fn a_call_has_a_token_for_its_repository_and_what_comes_back_has_none() {
     let (mut world, github) = world(KEY);

@@ -254,6 +254,8 @@ fn snapshot_accuracy_ext_capabilities_json_reflects_current_db_state() {
     assert_eq!(same_as_live("the end of it")["capabilities"], json!([]));
 }
 
+/// Attack: see
+/// `requests_that_only_look_permitted_get_little_of_the_time_while_another_group_works`.
 #[test]
 fn snapshots_of_a_group_are_built_once_for_each_change() {
     let mut world = World::with_grant();

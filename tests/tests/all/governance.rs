@@ -27,6 +27,8 @@ fn takes_a_person(world: &World, main: &Group, document: Value) -> bool {
     true
 }
 
+/// Attack (Authority): A group that is not main sends a grant.
+/// Defence: It is refused with `main_only` and a row.
 #[test]
 fn only_the_main_groups_directory_and_people_may_administer() {
     let world = World::new();
@@ -47,6 +49,8 @@ fn only_the_main_groups_directory_and_people_may_administer() {
     assert_eq!(code(&world.group("main").ask(json!({ "type": "ext_list" }))), "executed");
 }
 
+/// Attack (Authority): The main group's agent grants itself access, or access above its ceiling.
+/// Defence: An approval is required. Nothing is granted before it, and only what the card showed.
 #[test]
 fn the_main_groups_agent_grants_up_to_its_ceiling_and_no_further() {
     let world = World::new();
@@ -75,6 +79,8 @@ fn a_higher_ceiling_is_a_line_of_configuration() {
     assert!(takes_a_person(&world, &main, private), "the level alone says nothing of private data");
 }
 
+/// Attack (Authority): The main group's agent restores access that a person removed.
+/// Defence: An agent cannot widen what a person set or ended.
 #[test]
 fn grants_set_by_a_person_are_narrowed_but_never_widened_by_the_main_group() {
     let world = World::new();
@@ -152,6 +158,8 @@ fn a_write_grant_ends_after_a_week_unless_the_granter_spells_never() {
     assert_eq!(code(&world.group("security").call("charge", json!({}))), "executed");
 }
 
+/// Attack (Authority): An action appears after the grant.
+/// Defence: A grant is bound to the catalogue at its time.
 #[test]
 fn a_grant_does_not_grow_with_the_catalogue() {
     let mut world = World::new();
@@ -223,6 +231,8 @@ fn kill_switches_stop_everything_a_provider_or_a_group_at_once_and_for_restarts(
     assert_eq!(world.rows().iter().filter(|row| row.kind == "killed").count(), 3);
 }
 
+/// Attack (Authority): A caller probes what exists.
+/// Defence: Without a grant, every request has the same answer.
 #[test]
 fn a_group_without_a_grant_gets_the_same_answer_to_every_question() {
     let world = World::new();
@@ -301,6 +311,8 @@ fn open(task: &str) -> Value {
     json!({ "type": "gate_approve", "task_id": task, "gate": "Security" })
 }
 
+/// Attack (Authority): A group opens the gate for its own task.
+/// Defence: It is refused.
 #[test]
 fn a_gate_is_not_opened_by_the_group_that_executes_nor_by_groups_that_are_not_named() {
     let config = CONFIG.replace("groups = [\"security\"]", "groups = [\"security\", \"developer\"]");
@@ -329,6 +341,10 @@ fn a_quorum_takes_different_approvers() {
     assert_eq!(world.effects_of("deploy").len(), 1);
 }
 
+/// Attack (Approvals and notices): an opener of a gate stores thousands of approvals for later
+/// calls
+/// Defence: an approver has one unspent approval for a task; the decision reads one of each
+/// approver
 #[test]
 fn an_opener_has_one_approval_in_store_for_a_task_however_often_it_asks() {
     let world = gated(CONFIG);
@@ -347,6 +363,8 @@ fn an_opener_has_one_approval_in_store_for_a_task_however_often_it_asks() {
     assert_eq!(world.effects_of("deploy").len(), 2);
 }
 
+/// Attack (Authority): One gate approval is used for many calls at once.
+/// Defence: It is consumed in the intent's transaction.
 #[test]
 fn one_approval_serves_one_of_many_calls_at_once() {
     let world = gated(CONFIG);
@@ -389,6 +407,9 @@ fn the_snapshot_is_rewritten_before_the_reply_that_says_so() {
     });
 }
 
+/// Attack (Providers and modules): A group's agent talks to the main group's agent through the
+/// names in its calls.
+/// Defence: `engine::commands::governance`: ids are left out, and unknown names are `other`
 #[test]
 fn the_main_group_lists_the_calls_of_all_groups_page_by_page_and_nothing_that_they_wrote() {
     let world = World::with_grant();
@@ -453,6 +474,7 @@ fn the_main_group_lists_the_calls_of_all_groups_page_by_page_and_nothing_that_th
     }
 }
 
+/// Attack: see `a_list_of_calls_reads_the_rows_between_its_two_ends`.
 #[test]
 fn a_list_of_calls_ends_also_if_most_rows_are_none() {
     let world = World::with_grant();

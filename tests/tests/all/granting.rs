@@ -27,6 +27,7 @@ fn grants(world: &World) -> Vec<Value> {
     world.query("SELECT access_level, granted_by, expires_at, active FROM grants WHERE group_folder = 'developer'")
 }
 
+/// Attack: see `the_main_groups_agent_grants_up_to_its_ceiling_and_no_further`.
 #[test]
 fn a_grant_above_the_ceiling_is_given_after_a_yes_once_and_as_it_was_shown() {
     let world = World::new();
@@ -72,6 +73,8 @@ fn a_no_and_silence_give_nothing_and_are_told_apart() {
     assert_eq!(grants(&world), [Value::Null; 0]);
 }
 
+/// Attack (Authority): A grant changes between the approval request and the approval.
+/// Defence: The approval covers the shown change of the shown grant. Anything else is refused.
 #[test]
 fn a_yes_to_one_grant_is_none_to_another() {
     let world = World::new();

@@ -73,6 +73,9 @@ fn listing(directory: &Path) -> Vec<(PathBuf, u64, i64, i64, Vec<u8>)> {
     found
 }
 
+/// Attack (Files in the group's directory): A request is a symbolic link: `tasks/x.json →
+/// /etc/passwd`.
+/// Defence: `shared::mailbox::Directory::read` opens with `O_PATH` first and never follows a link.
 #[test]
 fn symlinks_among_the_requests_are_refused_and_never_followed() {
     let siege = Siege::new();
@@ -98,6 +101,8 @@ fn symlinks_among_the_requests_are_refused_and_never_followed() {
     siege.withstood();
 }
 
+/// Attack (Files in the group's directory): A request is a hard link.
+/// Defence: The broker opens only files with exactly one link.
 #[test]
 fn hard_links_among_the_requests_are_refused_and_the_other_name_stays() {
     let siege = Siege::new();
@@ -118,6 +123,8 @@ fn node(siege: &Siege, stem: &str, kind: FileType, device: Dev) -> Result<(), ru
     Ok(())
 }
 
+/// Attack (Files in the group's directory): A request is a pipe.
+/// Defence: It is not a regular file, so it is refused. Nothing blocks.
 #[test]
 fn fifos_among_the_requests_are_refused_and_block_nobody() {
     let siege = Siege::new();
@@ -130,6 +137,8 @@ fn fifos_among_the_requests_are_refused_and_block_nobody() {
     siege.withstood();
 }
 
+/// Attack (Files in the group's directory): A request is a socket.
+/// Defence: It is not a regular file, so it is refused.
 #[test]
 fn sockets_among_the_requests_are_refused_and_never_connected_to() {
     let siege = Siege::new();
@@ -141,6 +150,9 @@ fn sockets_among_the_requests_are_refused_and_never_connected_to() {
     siege.withstood();
 }
 
+/// Attack (Files in the group's directory): A request is a device node, made by root in a
+/// container.
+/// Defence: The broker examines a file before it opens it. The device is not touched.
 #[test]
 fn device_nodes_among_the_requests_are_refused_and_never_opened() {
     let siege = Siege::new();
@@ -158,6 +170,8 @@ fn device_nodes_among_the_requests_are_refused_and_never_opened() {
     siege.withstood();
 }
 
+/// Attack (Files in the group's directory): A directory has the name of a request.
+/// Defence: It is refused once and then ignored.
 #[test]
 fn directories_with_the_name_of_a_request_are_refused_once() {
     let siege = Siege::new();
@@ -174,6 +188,8 @@ fn directories_with_the_name_of_a_request_are_refused_once() {
     siege.withstood();
 }
 
+/// Attack (Files in the group's directory): A file is sparse or very large.
+/// Defence: The broker checks the size before it reads.
 #[test]
 fn sparse_huge_files_are_refused_unread() {
     let siege = Siege::new();
@@ -198,6 +214,8 @@ fn a_request_of_exactly_the_limit_is_read_and_one_byte_more_is_not() {
     siege.withstood();
 }
 
+/// Attack (Files in the group's directory): A file never stops growing.
+/// Defence: The broker reads at most one byte more than the limit.
 #[test]
 fn a_file_that_never_stops_growing_holds_nobody_up() {
     let siege = Siege::new();
@@ -218,6 +236,8 @@ fn a_file_that_never_stops_growing_holds_nobody_up() {
     });
 }
 
+/// Attack (Files in the group's directory): A request id contains path components.
+/// Defence: The grammar of request ids permits none.
 #[test]
 fn request_ids_with_path_parts_create_nothing_anywhere() {
     let siege = Siege::new();
@@ -277,6 +297,8 @@ fn walk(directory: &Path, names: &mut Vec<PathBuf>) {
     names.sort();
 }
 
+/// Attack (Files in the group's directory): A link is planted at the place of a reply.
+/// Defence: The broker writes under a random, exclusive name and renames.
 #[test]
 fn links_planted_where_replies_will_be_are_replaced_and_never_followed() {
     let siege = Siege::new();
@@ -291,6 +313,8 @@ fn links_planted_where_replies_will_be_are_replaced_and_never_followed() {
     siege.withstood();
 }
 
+/// Attack (Files in the group's directory): A sandbox forges a reply.
+/// Defence: The true reply replaces it. The shim ignores replies to other requests.
 #[test]
 fn forged_replies_are_overwritten_by_the_true_ones() {
     let siege = Siege::new();
@@ -335,6 +359,8 @@ fn links_planted_in_place_of_the_snapshot_and_the_sign_of_life_are_replaced() {
     siege.withstood();
 }
 
+/// Attack (Files in the group's directory): `responses/` is replaced by a link.
+/// Defence: The same.
 #[test]
 fn responses_swapped_for_a_link_receives_nothing_and_the_host_goes_on() {
     let siege = Siege::new();
@@ -355,6 +381,8 @@ fn responses_swapped_for_a_link_receives_nothing_and_the_host_goes_on() {
     siege.withstood();
 }
 
+/// Attack (Files in the group's directory): A group damages its directories before the host starts.
+/// Defence: Only this group waits.
 #[test]
 fn a_group_whose_directories_were_swapped_before_a_start_does_not_keep_the_host_from_serving_others() {
     for name in ["tasks", "responses"] {
@@ -373,6 +401,9 @@ fn a_group_whose_directories_were_swapped_before_a_start_does_not_keep_the_host_
     }
 }
 
+/// Attack (Files in the group's directory): `tasks/` is replaced by a link, again and again.
+/// Defence: The broker uses directory handles and `openat2` with `BENEATH`, `NO_SYMLINKS`,
+/// `NO_MAGICLINKS`.
 #[test]
 fn tasks_swapped_for_a_link_again_and_again_never_leads_outside() {
     let siege = Siege::new();
@@ -414,6 +445,8 @@ fn a_mailbox_that_was_made_again_is_noticed_and_used() {
     siege.withstood();
 }
 
+/// Attack (Files in the group's directory): A lease on a file blocks everyone who opens it.
+/// Defence: The broker opens without blocking and tries again.
 #[test]
 fn a_lease_on_a_request_delays_only_that_request() {
     let siege = Siege::new();
@@ -449,6 +482,8 @@ fn a_lease_on_a_request_delays_only_that_request() {
     siege.withstood();
 }
 
+/// Attack (Load and space): A group sends ten thousand files at once.
+/// Defence: Undecided documents of a group are limited. Groups are served in turn.
 #[test]
 fn ten_thousand_files_of_one_group_leave_another_groups_calls_all_answered() {
     // All of the other group's calls lose their answers, which would otherwise be enough to leave the provider alone.
@@ -470,6 +505,8 @@ fn ten_thousand_files_of_one_group_leave_another_groups_calls_all_answered() {
     assert!(refused < 10, "rubbish is folded: {refused} rows");
 }
 
+/// Attack (Load and space): A group sends a flood of calls.
+/// Defence: Calls in progress per group are limited, then `busy`.
 #[test]
 fn a_flood_of_well_formed_calls_is_answered_call_by_call() {
     let siege = Siege::new();
@@ -486,6 +523,8 @@ fn a_flood_of_well_formed_calls_is_answered_call_by_call() {
     siege.withstood();
 }
 
+/// Attack (Load and space): Invalid documents fill the ledger.
+/// Defence: They are rate-limited before the ledger and share rows in it.
 #[test]
 fn documents_that_are_no_requests_are_each_answered_and_counted() {
     let siege = Siege::new();
@@ -570,6 +609,8 @@ fn until_at_once<T>(mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Attack (The host): A sandbox sends commands.
+/// Defence: The control socket is outside every group's directory, and the kernel reports its peer.
 #[test]
 fn the_control_socket_takes_nothing_that_is_no_command_and_lies_outside_every_mailbox() {
     use std::os::unix::fs::PermissionsExt as _;

@@ -75,6 +75,9 @@ fn suspicious_text_is_delimited_in_its_place_and_clean_text_stays() {
     assert_eq!(inspected(&world, &clean), Value::Null);
 }
 
+/// Attack (Order of the stages, and content): A text forges or closes the delimiters around it.
+/// Defence: The delimiter word is removed from the text in every spelling. The identifier is
+/// random.
 #[test]
 fn a_fence_of_ones_own_is_no_way_out_of_the_real_one() {
     let world = world("");
@@ -86,6 +89,9 @@ fn a_fence_of_ones_own_is_no_way_out_of_the_real_one() {
     assert_eq!(text.lines().filter(|line| line.contains("fenced-outside-data")).count(), 2, "{text}");
 }
 
+/// Attack (Order of the stages, and content): A result contains hidden characters, encoded
+/// instructions or imitated tool calls.
+/// Defence: It is withheld until a person releases it.
 #[test]
 fn hostile_results_are_quarantined_until_a_person_releases_them() {
     let world = world("");
@@ -161,6 +167,9 @@ fn program(folder: &Path, name: &str, script: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
+/// Attack (Order of the stages, and content): The external classifier is persuaded, hangs, floods
+/// or fails.
+/// Defence: It can only make a verdict stricter. No answer is suspicious.
 #[test]
 fn a_classifier_makes_the_verdict_stricter_only_and_its_failure_makes_it_suspicious() {
     let folder = tempfile::tempdir().unwrap();
@@ -184,6 +193,8 @@ fn a_classifier_makes_the_verdict_stricter_only_and_its_failure_makes_it_suspici
     }
 }
 
+/// Attack (Order of the stages, and content): The classifier receives secrets.
+/// Defence: It sees what the agent would see.
 #[test]
 fn a_classifier_sees_the_view_of_the_agent_and_no_credential() {
     let folder = tempfile::tempdir().unwrap();
@@ -198,6 +209,9 @@ fn a_classifier_sees_the_view_of_the_agent_and_no_credential() {
     assert!(!seen.to_string().contains(token));
 }
 
+/// Attack (Order of the stages, and content): A decoy for the built-in inspection hides text that
+/// only the classifier finds.
+/// Defence: The whole result is delimited.
 #[test]
 fn a_decoy_does_not_keep_a_finding_of_the_classifier_outside_the_delimiters() {
     let folder = tempfile::tempdir().unwrap();
@@ -247,6 +261,8 @@ fn a_chat_endpoint_is_asked_and_nobody_there_is_no_yes() {
     assert_eq!(inspected(&world, &reply)["reasons"], json!(["not_judged"]));
 }
 
+/// Attack (Order of the stages, and content): An agent sends a credential or hidden text.
+/// Defence: An approval is required. Hostile data does not leave.
 #[test]
 fn outgoing_text_is_inspected_and_a_secret_of_the_broker_never_leaves() {
     let mut world = builder("").file("demo.key", "x").down();
@@ -273,6 +289,10 @@ fn outgoing_text_is_inspected_and_a_secret_of_the_broker_never_leaves() {
     assert_eq!(world.effects_of("post").len(), 1);
 }
 
+/// Attack (Order of the stages, and content): A call contains a secret of the broker: behind more
+/// text than is inspected, in parts, or in an approval request.
+/// Defence: Up to 1 MiB is searched, and more does not leave. The call is refused before anybody is
+/// asked.
 #[test]
 fn a_secret_of_the_brokers_own_leaves_in_no_long_text_and_in_no_parts_and_nobody_is_shown_it() {
     let secret = "hunter2-hunter2-hunter2-hunter2-hunter2";

@@ -65,6 +65,8 @@ fn every_text_of_the_suite_alone_is_refused_and_none_is_a_crash() {
     }
 }
 
+/// Attack (Files in the group's directory): JSON is deep, invalid, or has duplicate keys.
+/// Defence: `shared::json` refuses it.
 #[test]
 fn every_text_of_the_suite_is_answered_through_real_files() {
     let world = World::with_grant();

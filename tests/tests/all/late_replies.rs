@@ -4,6 +4,9 @@ use serde_json::json;
 use tests::group::{call, code, with};
 use tests::{World, until};
 
+/// Attack (Approvals and notices): a result leaves after a kill switch or a narrower grant: asked
+/// for, repeated, not written in time, or left by an earlier daemon
+/// Defence: each late reply passes the steps of the decision up to the lists
 #[test]
 fn a_stored_result_is_given_again_only_as_far_as_the_access_still_goes() {
     let mut world = World::with_grant();
@@ -50,6 +53,7 @@ fn unwritten(world: &World) -> String {
     id
 }
 
+/// Attack: see `a_stored_result_is_given_again_only_as_far_as_the_access_still_goes`.
 #[test]
 fn a_reply_that_could_not_be_written_is_not_handed_over_after_a_kill() {
     let world = World::with_grant();
@@ -71,6 +75,7 @@ fn a_reply_that_could_not_be_written_is_not_handed_over_after_a_kill() {
     assert_eq!(developer.ask(result)["data"], json!({ "text": "the result" }));
 }
 
+/// Attack: see `a_stored_result_is_given_again_only_as_far_as_the_access_still_goes`.
 #[test]
 fn a_reply_from_before_a_restart_is_not_handed_over_under_a_narrower_grant() {
     let mut world = World::with_grant();

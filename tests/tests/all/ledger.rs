@@ -21,6 +21,8 @@ fn world_with_limits() -> World {
     world
 }
 
+/// Attack (Repeats, crashes and evidence): The ledger cannot be written.
+/// Defence: Nothing is executed, and the reply says so.
 #[test]
 fn a_ledger_that_cannot_be_written_executes_nothing_says_so_and_recovers_by_itself() {
     let world = world_with_limits();
@@ -53,6 +55,8 @@ fn a_ledger_that_cannot_be_written_executes_nothing_says_so_and_recovers_by_itse
     assert_eq!(code(&world.group("main").call("echo", json!({}))), "no_grant");
 }
 
+/// Attack (Repeats, crashes and evidence): The ledger fails after the effect.
+/// Defence: The result is not disclosed.
 #[test]
 fn an_outcome_that_cannot_be_written_is_not_handed_over_and_is_written_when_it_can_be() {
     let world = world_with_limits();
@@ -142,6 +146,8 @@ fn the_ledger_refuses_to_be_changed_even_by_who_can_write_the_file() {
     }
 }
 
+/// Attack (Repeats, crashes and evidence): A row is changed.
+/// Defence: The chain detects it, and the host does not start.
 #[test]
 fn a_host_does_not_start_on_evidence_that_was_tampered_with_and_names_the_row() {
     let mut world = World::with_grant();

@@ -54,6 +54,8 @@ fn a_rate_lets_a_minutes_calls_through_at_once_and_then_as_many_as_flow() {
     assert_eq!(codes(&developer, "echo", 4), ["executed", "executed", "executed", "rate_limited"]);
 }
 
+/// Attack (Order of the stages, and content): A restart resets a limit.
+/// Defence: Limits are rows and are charged with the intent.
 #[test]
 fn a_quota_warns_then_refuses_until_the_next_day_and_outlives_the_daemon() {
     let mut world = world("[limits.developer.demo]\nwrite = { soft_daily_quota = 2, daily_quota = 3 }\n");
@@ -145,6 +147,9 @@ fn approved_calls_are_charged_once_and_only_when_they_run() {
     assert_eq!(world.effects_of("charge").len(), 1);
 }
 
+/// Attack (Order of the stages, and content): A caller sends many small amounts, or an amount that
+/// is not a number.
+/// Defence: Amounts are summed in millionths and rounded up. A missing amount is refused.
 #[test]
 fn an_amount_is_capped_in_one_call_and_in_a_day() {
     let amounts =

@@ -152,6 +152,10 @@ fn mail_is_listed_searched_and_read_and_stays_unread() {
     assert!(error(&missing).contains("no attachment 2"), "{missing}");
 }
 
+/// Attack (Providers and modules): An address, a folder, a search or a subject contains a line of
+/// SMTP, of IMAP or of a header.
+/// Defence: `provider_mail::address`, `reference`, `compose`: plain addresses, names and lines
+/// only, before a server is asked.
 #[test]
 fn wrong_parameters_of_mail_are_refused_before_a_server_is_asked() {
     let servers = match MailServers::start() {
@@ -241,6 +245,9 @@ fn approval(world: &World, request: &str) -> (String, Value) {
     (row["code"].as_str().unwrap().to_owned(), sealed)
 }
 
+/// Attack (Providers and modules): A mail goes to somebody else than a person has seen.
+/// Defence: The approved envelope and message are sent, or nothing; one refused recipient stops it
+/// for all.
 #[test]
 fn the_mail_that_a_person_approves_is_the_mail_that_is_sent() {
     let servers = match MailServers::start() {
@@ -389,6 +396,7 @@ fn the_largest_attachments_can_be_approved_and_larger_ones_are_refused() {
     assert_eq!(code(&developer.reply(&request)), "executed");
 }
 
+/// Attack: see `the_mail_that_a_person_approves_is_the_mail_that_is_sent`.
 #[test]
 fn a_mail_of_which_one_recipient_is_refused_goes_to_nobody() {
     let servers = match MailServers::start() {

@@ -216,6 +216,8 @@ fn the_age_of_the_oldest_row_without_a_checkpoint_is_shown() {
     change(&world, "DROP TRIGGER refused");
 }
 
+/// Attack (The inbox): A sandbox calls names that do not exist, so that the metrics grow.
+/// Defence: Labels have values of the catalogue only. Other names count as `other`.
 #[test]
 fn a_sandbox_that_calls_a_thousand_names_that_do_not_exist_makes_no_series() {
     let world = builder().up();
@@ -245,6 +247,9 @@ fn a_sandbox_that_calls_a_thousand_names_that_do_not_exist_makes_no_series() {
     assert_eq!(increases(&before, &after, &CALLS), expected(&outcomes));
 }
 
+/// Attack (The inbox): Another site's name leads to the metrics.
+/// Defence: `Host` must be a loopback name with the port. Only `GET` and `HEAD` without a body are
+/// allowed.
 #[test]
 fn only_this_machine_is_a_host_and_a_request_only_reads() {
     let world = builder().up();
@@ -291,6 +296,8 @@ fn only_this_machine_is_a_host_and_a_request_only_reads() {
     }
 }
 
+/// Attack (The inbox): A local program opens many connections to the metrics.
+/// Defence: At most 64 are open. The oldest idle one gives way. A request under way does not.
 #[test]
 fn a_hundred_silent_connections_stop_neither_a_scrape_nor_a_call() {
     let world = builder().up();

@@ -126,6 +126,9 @@ fn contents(directory: &Path) -> String {
     all
 }
 
+/// Attack (Approvals and notices): A code leaks through a notice, a log, a file that a sandbox
+/// reads, or a shared channel.
+/// Defence: Only full cards contain a code, and they go only where no group reads or writes.
 #[test]
 fn a_channel_hears_of_requests_and_their_outcomes_without_any_value() {
     let world = world(|world| {
@@ -271,6 +274,8 @@ fn a_full_card_and_its_code_go_only_where_they_may_and_the_row_is_there_first() 
     developer.reply(&deploy);
 }
 
+/// Attack (Approvals and notices): `kill -9` between an approval request and its notice.
+/// Defence: A due notice is a row.
 #[test]
 fn a_notice_that_could_not_leave_leaves_once_after_a_restart() {
     let mut world = world_down(|world| {
@@ -317,6 +322,9 @@ fn a_question_asked_while_no_daemon_sends_is_told_when_one_does() {
     assert_eq!(wait_told(&world, "ops", 2)[1]["state"], "denied");
 }
 
+/// Attack (Approvals and notices): A channel hangs, floods or never answers.
+/// Defence: There is one attempt per channel at a time, with ten seconds and bounded output.
+/// Nothing waits for it.
 #[test]
 fn a_channel_that_hangs_or_floods_holds_nobody_up() {
     let world = world(|world| {
@@ -442,6 +450,7 @@ fn a_channel_for_which_too_much_waits_takes_no_more_and_says_so() {
     assert_eq!(code(&developer.reply(&id)), "executed");
 }
 
+/// Attack: see `people_are_asked_only_so_often_however_many_questions_are_withdrawn`.
 #[test]
 fn of_many_questions_of_one_group_a_channel_gets_five_at_once_and_the_others_apart() {
     let world = world(|world| appends(world, "ops", ""));

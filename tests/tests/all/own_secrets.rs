@@ -33,6 +33,11 @@ fn up() -> World {
     world
 }
 
+/// Attack (Order of the stages, and content): a secret of the broker's own in a part of a request
+/// that is no parameter: a name, a title, a reason, an idempotency key, the request's own id
+/// Defence: every group's document is searched whole, for every type and level, and is refused
+/// before anything of it is decided or stored; a request's id that holds one is in no row and names
+/// no reply
 #[test]
 fn a_request_that_holds_a_secret_of_the_broker_is_refused_at_every_type_and_level() {
     let world = up();
@@ -81,6 +86,7 @@ fn a_request_that_holds_a_secret_of_the_broker_is_refused_at_every_type_and_leve
     assert_eq!(code(&developer.call("echo", json!({ "text": "plain words" }))), "executed");
 }
 
+/// Attack: see `a_request_that_holds_a_secret_of_the_broker_is_refused_at_every_type_and_level`.
 #[test]
 fn the_name_of_a_request_that_is_a_secret_of_the_brokers_own_is_in_no_row_and_no_reply() {
     let world = up();
@@ -101,6 +107,9 @@ fn the_name_of_a_request_that_is_a_secret_of_the_brokers_own_is_in_no_row_and_no
     assert_eq!((refused.request_id, refused.provider, refused.task_id), (None, None, None));
 }
 
+/// Attack (Order of the stages, and content): the same in what a person answers or creates, so that
+/// it reaches an agent
+/// Defence: the command is refused, and can be given again without it
 #[test]
 fn a_persons_reason_or_title_with_a_secret_of_the_brokers_own_is_refused_and_can_be_given_again() {
     let world = up();
@@ -131,6 +140,9 @@ fn a_secret_of_the_brokers_own_is_refused_without_a_daemon_too() {
     assert_eq!(code(&refused), "own_secret", "{refused}");
 }
 
+/// Attack (Order of the stages, and content): a call or a grant that waits since before the broker
+/// had the secret
+/// Defence: the stored request is searched again before it is decided on
 #[test]
 fn a_call_that_waits_since_before_the_broker_had_a_secret_is_refused_when_it_holds_that_secret() {
     let asks = "write = \"rules\"\n[providers.demo]\nactions = { agree = \"human\" }\n";

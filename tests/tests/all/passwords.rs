@@ -121,6 +121,14 @@ fn values(world: &World) -> Vec<Value> {
     world.query("SELECT request_id, taken FROM one_time_values")
 }
 
+/// Attack (Providers and modules): An agent wants a password a second time: by a repeat, by
+/// `ext_result`, or with an old yes.
+/// Defence: `engine::one_time_values`: the first answer takes the value; it is deleted after the
+/// delivery or after ten minutes.
+///
+/// Attack (Providers and modules): Somebody reads a password that an agent got in the ledger, the
+/// stored replies, the log or a backup.
+/// Defence: The vault encrypts it before it leaves the provider; only the outbox decrypts it.
 #[test]
 fn a_password_is_delivered_once_after_a_yes_and_is_nowhere_afterwards() {
     let Some((_store, world, developer)) = pass(ALL) else { return };
@@ -156,6 +164,7 @@ fn a_password_is_delivered_once_after_a_yes_and_is_nowhere_afterwards() {
     });
 }
 
+/// Attack: see `a_password_is_delivered_once_after_a_yes_and_is_nowhere_afterwards`.
 #[test]
 fn a_caller_that_no_longer_waits_collects_the_password_once() {
     let Some((_store, world, developer)) = pass(ALL) else { return };
@@ -172,6 +181,7 @@ fn a_caller_that_no_longer_waits_collects_the_password_once() {
     assert!(!body(&world, &developer, &second).contains("delivers_one_time_value"));
 }
 
+/// Attack: see `a_password_is_delivered_once_after_a_yes_and_is_nowhere_afterwards`.
 #[test]
 fn an_uncollected_password_expires() {
     let Some((_store, world, developer)) = pass(ALL) else { return };
@@ -195,6 +205,8 @@ fn a_result_that_is_put_between_delimiters_still_delivers_the_password() {
     assert!(reply["data"]["result"].as_str().unwrap().contains("bank"), "{reply}");
 }
 
+/// Attack (Providers and modules): A group without a row left gets a password without evidence.
+/// Defence: The delivery has a row of its own, which no other row stands for.
 #[test]
 fn a_delivery_has_a_row_of_its_own_also_when_the_group_has_used_up_its_evidence() {
     let Some(store) = store() else { return };
@@ -217,6 +229,9 @@ fn a_delivery_has_a_row_of_its_own_also_when_the_group_has_used_up_its_evidence(
     assert!(body(&world, &developer, &first).contains("\"delivers_one_time_value\":true"));
 }
 
+/// Attack (Providers and modules): The broker is killed between a yes and the delivery of a
+/// password.
+/// Defence: The value belongs to the reply that took it, and is free again if that reply is lost.
 #[test]
 fn a_reply_that_a_restart_delivers_again_has_the_password() {
     let Some((_store, mut world, developer)) = pass(ALL) else { return };
@@ -234,6 +249,7 @@ fn a_reply_that_a_restart_delivers_again_has_the_password() {
     lacks_password(&developer.ask(result(&request)));
 }
 
+/// Attack: see `a_reply_that_a_restart_delivers_again_has_the_password`.
 #[test]
 fn a_value_whose_reply_is_not_delivered_again_is_free_after_a_kill() {
     let Some((_store, mut world, developer)) = pass(ALL) else { return };
@@ -308,6 +324,10 @@ fn killed_at_any_moment_after_the_yes_the_password_is_not_lost_and_not_left() {
     until("no value is left", || values(&world).is_empty().then_some(()));
 }
 
+/// Attack (Providers and modules): An agent wants a password without a yes: by another name, a
+/// path, or a relaxed profile.
+/// Defence: `provider_passwords::entry`, `get_password`: only allowed names of existing entries;
+/// the tier `human` is the action's own.
 #[test]
 fn passwords_need_the_right_a_matching_pattern_and_an_approval() {
     let Some((store, mut world, developer)) = pass("entries = [\"web/*\"]") else { return };
@@ -355,6 +375,8 @@ fn without_a_pattern_an_agent_hears_of_the_line_that_is_missing() {
     assert!(error(&refused).contains("`entries` of the provider's table"), "{refused}");
 }
 
+/// Attack (Providers and modules): An agent asks the password manager for the broker's own secrets.
+/// Defence: `provider_passwords::get_password` searches the value for them.
 #[test]
 fn a_secret_of_the_broker_itself_is_no_password_for_an_agent() {
     let Some(store) =

@@ -90,6 +90,9 @@ fn ask(group: &Group, document: Value, token: &str) -> Value {
     group.ask(with(document, "context_token", token))
 }
 
+/// Attack (Persons): A token is found in a stored request, the ledger or a log.
+/// Defence: It is removed before storage. Its verified content is kept until the approval is
+/// closed.
 #[test]
 fn a_persons_capability_takes_a_token_that_proves_who_it_is() {
     let mut world = world();
@@ -136,6 +139,8 @@ fn groups_without_a_grant_learn_nothing_from_a_token() {
     }
 }
 
+/// Attack (Persons): Another person of the same group reads, stops or repeats a request.
+/// Defence: The row names its person. Digest, key and approval belong to that person.
 #[test]
 fn two_persons_of_one_group_reach_nothing_of_each_other() {
     let mut world = world();
@@ -173,6 +178,11 @@ fn two_persons_of_one_group_reach_nothing_of_each_other() {
     assert_eq!(code(&ask(&developer, other, &bob)), "idempotency_conflict");
 }
 
+/// Attack (Persons): A display name imitates the card.
+/// Defence: Names are quoted on lines of their own.
+///
+/// Attack: see `a_persons_capability_takes_a_token_that_proves_who_it_is`.
+/// Attack: see `two_persons_of_one_group_reach_nothing_of_each_other`.
 #[test]
 fn a_question_is_one_persons_and_outlives_the_token() {
     let mut world = world();
@@ -225,6 +235,7 @@ fn a_question_is_one_persons_and_outlives_the_token() {
     assert_eq!(world.query("SELECT 1 FROM approvals WHERE person IS NOT NULL").len(), 0, "kept no longer than needed");
 }
 
+/// Attack: see `two_persons_of_one_group_reach_nothing_of_each_other`.
 #[test]
 fn requests_that_wait_for_another_one_keep_their_person() {
     let mut world = world();
@@ -257,6 +268,9 @@ fn requests_that_wait_for_another_one_keep_their_person() {
     assert_eq!(world.effects_of("delete").len(), 1);
 }
 
+/// Attack (Persons): The token of a retry has expired, and the idempotency key is looked up for
+/// nobody.
+/// Defence: A key of a person executes nothing for a caller without a valid token.
 #[test]
 fn a_key_is_not_forgotten_with_the_token() {
     let mut world = world();
@@ -283,6 +297,10 @@ fn a_key_is_not_forgotten_with_the_token() {
     assert_eq!(world.effects_of("charge").len(), 2);
 }
 
+/// Attack (Persons): Mail from a private chat is collected in a group's chat.
+/// Defence: The chats of the grant also apply to `ext_result`.
+///
+/// Attack: see `a_stored_result_is_not_given_again_without_access_or_under_a_kill_switch`.
 #[test]
 fn results_read_in_one_chat_are_not_collected_in_another() {
     let mut world = builder().up();
@@ -309,6 +327,7 @@ fn results_read_in_one_chat_are_not_collected_in_another() {
     assert_eq!(code(&ask(&developer, none, &private)), "context_token_expired");
 }
 
+/// Attack: see `two_persons_of_one_group_reach_nothing_of_each_other`.
 #[test]
 fn a_question_about_access_is_one_persons_too() {
     let mut world = builder().up();
@@ -348,6 +367,8 @@ fn a_grant_can_be_for_certain_chats() {
     assert_eq!(code(&developer.ask(call("read", &json!({})))), "context_token_missing");
 }
 
+/// Attack (Persons): A request says for which person it acts.
+/// Defence: Only a signed token is believed. Such parameters of a person's capability are faults.
 #[test]
 fn the_identity_of_a_person_is_never_taken_from_parameters() {
     let mut world = world();

@@ -74,6 +74,8 @@ fn nobody_is_asked(world: &World) {
     assert!(world.query("SELECT step FROM plan_steps").is_empty());
 }
 
+/// Attack: see
+/// `a_plan_with_a_call_that_is_not_permitted_is_refused_as_a_whole_and_nobody_is_asked`.
 #[test]
 fn one_answer_runs_all_calls_in_their_order_and_each_result_is_kept() {
     let world = world();
@@ -144,6 +146,8 @@ fn the_first_call_that_does_not_succeed_ends_the_plan() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// Attack (Order of the stages, and content): A plan repeats a call that a person has denied.
+/// Defence: The pause after a denial holds for the calls of a plan, too.
 #[test]
 fn a_denial_and_silence_run_nothing_and_neither_the_plan_nor_its_calls_are_asked_again_at_once() {
     let world = world();
@@ -175,6 +179,10 @@ fn a_denial_and_silence_run_nothing_and_neither_the_plan_nor_its_calls_are_asked
     assert!(world.query("SELECT step FROM plan_steps WHERE outcome IS NULL OR outcome <> 'skipped'").is_empty());
 }
 
+/// Attack (Order of the stages, and content): A plan has a call that the group may not make, or one
+/// that is not shown.
+/// Defence: The card shows every call in full. A plan with a refused call is refused as a whole,
+/// and nobody is asked.
 #[test]
 fn a_plan_with_a_call_that_is_not_permitted_is_refused_as_a_whole_and_nobody_is_asked() {
     let world = world();
@@ -215,6 +223,10 @@ fn a_plan_with_a_call_that_is_not_permitted_is_refused_as_a_whole_and_nobody_is_
     assert_eq!(effects(&world), 0);
 }
 
+/// Attack (Order of the stages, and content): A plan spreads private data, untrusted content and an
+/// egress channel over its calls.
+/// Defence: Each call is judged with the exposure of the calls before it, at the question and at
+/// its turn.
 #[test]
 fn the_card_says_what_the_calls_bring_together() {
     let world = world();
@@ -274,6 +286,7 @@ fn an_approver_needs_the_right_for_each_provider_and_every_quorum_holds() {
     assert_eq!(code(&answer(&world, &secret, true)), "guardrail", "the same person counts once");
 }
 
+/// Attack: see `a_broker_that_is_killed_in_the_middle_runs_each_call_at_most_once_and_in_order`.
 #[test]
 fn a_person_or_the_agent_stops_a_plan_that_runs() {
     let world = world();
@@ -424,6 +437,10 @@ fn approved_by_cli(world: &World, id: &str) {
     assert!(output.status.success(), "{output:?}");
 }
 
+/// Attack (Order of the stages, and content): A call of a plan runs twice, out of order, or after
+/// the plan has ended.
+/// Defence: The change that ends a call starts the next one. A call whose turn it is not is
+/// refused.
 #[test]
 fn a_broker_that_is_killed_in_the_middle_runs_each_call_at_most_once_and_in_order() {
     let mut world = down().down();

@@ -26,6 +26,9 @@ fn a_repeat_of_a_settled_request_gets_the_stored_reply_and_executes_nothing() {
     assert_eq!(kinds, ["intended", "succeeded", "repeated", "repeated", "repeated", "repeated", "repeated"]);
 }
 
+/// Attack (Approvals and notices): A caller repeats a request to get its result: from another chat,
+/// after its access has ended, under a kill switch.
+/// Defence: A repeat passes the same checks as `ext_result`: person, chat, access, kill switches.
 #[test]
 fn a_stored_result_is_not_given_again_without_access_or_under_a_kill_switch() {
     let world = World::with_grant();
@@ -99,6 +102,8 @@ fn a_repeat_of_an_open_request_joins_its_reply() {
     assert_eq!(world.effects_of("charge"), ["same"]);
 }
 
+/// Attack (Repeats, crashes and evidence): The same request id is used again with other content.
+/// Defence: A request id is never free again.
 #[test]
 fn other_content_under_a_burnt_id_is_refused_and_the_first_reply_stays() {
     let world = World::with_grant();
@@ -116,6 +121,8 @@ fn other_content_under_a_burnt_id_is_refused_and_the_first_reply_stays() {
     assert_eq!(world.effects_of("charge"), ["same"]);
 }
 
+/// Attack (Repeats, crashes and evidence): Other content arrives under an id that is still open.
+/// Defence: No reply file is written that could pass for the first reply.
 #[test]
 fn other_content_under_an_open_id_gets_no_reply_file_that_could_be_taken_for_the_firsts() {
     let world = World::with_grant();
@@ -207,6 +214,9 @@ fn equal_keyed_calls_at_once_execute_once_and_all_are_answered() {
     assert_eq!(world.effects_of("charge").len(), 1);
 }
 
+/// Attack (Repeats, crashes and evidence): A request with a known idempotency key arrives after the
+/// grant was revoked.
+/// Defence: The authority is checked first.
 #[test]
 fn a_keyed_repeat_after_the_grant_was_revoked_is_refused_and_learns_nothing() {
     let world = World::with_grant();
@@ -286,6 +296,9 @@ fn ext_result_of_what_is_unknown_or_anothers_says_so_alike() {
     assert_eq!(code(&world.group("main").ask(json!({ "type": "ext_result", "of": id }))), "unknown_request");
 }
 
+/// Attack (Repeats, crashes and evidence): An answer is lost and the client tries again.
+/// Defence: The holder of the key answers. The broker asks for the outcome and never repeats the
+/// effect.
 #[test]
 fn an_unknown_outcome_settles_itself_by_probe_and_ext_result_tells() {
     let world = World::with_grant();

@@ -112,6 +112,10 @@ fn assert_is(change: &Change, sealed: &Value, github: &Github) {
     assert_eq!(left, ["content-length", "host", "user-agent"]);
 }
 
+/// Attack (Approvals and notices): The card differs from the request that is sent: a field, a
+/// default or a nonce is missing.
+/// Defence: The outgoing request is sealed, shown field by field and digested before the approval.
+/// Each write is built in one place.
 #[test]
 fn writes_leave_byte_for_byte_as_the_card_shows_them() {
     let (world, github) = world();
@@ -244,6 +248,8 @@ fn the_page_shows_what_is_sent_and_a_yes_there_sends_it() {
 /// The replacement of a sealed request with this nonce, in SQL.
 type Tampers = fn(&str) -> String;
 
+/// Attack (Approvals and notices): The stored request is changed between approval and execution.
+/// Defence: It is sealed again and compared byte for byte at the decision and before it is sent.
 #[test]
 fn a_sealed_request_that_is_changed_after_the_yes_is_not_sent() {
     let (mut world, github) = world();
@@ -284,6 +290,9 @@ fn a_sealed_request_that_is_changed_after_the_yes_is_not_sent() {
     assert_is(&github.changes()[0], &approval_request.sealed, &github);
 }
 
+/// Attack (Approvals and notices): A branch head moves between the approval request and the
+/// approval.
+/// Defence: The head is a part of the sealed request.
 #[test]
 fn a_head_that_moved_after_the_question_is_not_what_was_agreed_to() {
     let (world, github) = world();
@@ -302,6 +311,10 @@ fn a_head_that_moved_after_the_question_is_not_what_was_agreed_to() {
     assert_eq!(github.changes(), []);
 }
 
+/// Attack (Approvals and notices): After a restart or a lost reply, another request or nonce is
+/// used.
+/// Defence: The nonce is stored with the request, is in the intent, and is what the probe looks
+/// for.
 #[test]
 fn a_restart_between_question_and_yes_sends_the_same_bytes_with_the_same_nonce() {
     let (mut world, github) = world();
@@ -320,6 +333,7 @@ fn a_restart_between_question_and_yes_sends_the_same_bytes_with_the_same_nonce()
     }
 }
 
+/// Attack: see `a_restart_between_question_and_yes_sends_the_same_bytes_with_the_same_nonce`.
 #[test]
 fn a_lost_answer_to_an_approved_write_settles_by_the_nonce_that_was_shown() {
     let (world, github) = world();
@@ -362,6 +376,9 @@ fn a_lost_answer_to_an_approved_write_settles_by_the_nonce_that_was_shown() {
     assert_eq!(code(&developer.ask(read)), "breaker_open");
 }
 
+/// Attack (Approvals and notices): An agent learns the nonce before the effect and forges its
+/// proof.
+/// Defence: The agent never sees the sealed request. The credential is not a part of it.
 #[test]
 fn an_agent_never_sees_the_sealed_request() {
     let (world, github) = world();

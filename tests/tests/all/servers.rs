@@ -103,6 +103,7 @@ fn answers_of_a_tool_pass_through_whole_except_for_meta() {
     world.settle();
 }
 
+/// Attack: see `a_tool_that_is_different_is_withdrawn_and_noted_until_it_is_accepted_again`.
 #[test]
 fn only_what_was_accepted_and_given_a_level_can_be_called() {
     let Some(mut world) = odd_home(&[], "read = { level = 1, exposes = [] }") else { return };
@@ -162,6 +163,13 @@ fn typed_tools_appear_with_their_schemas_and_vanish_when_revoked() {
     until("they vanish", || own().is_empty().then_some(()));
 }
 
+/// Attack (Programs: isolation): At the time of the call, a server's tool differs from the accepted
+/// one, also during another caller's look.
+/// Defence: Before the call, its definition must equal the accepted digest, with one look at a
+/// time. A different tool is withdrawn, recorded and offered to nobody.
+///
+/// Attack (Definitions and servers): A second tool has a used name, or a tool has no level.
+/// Defence: Two tools of one name withdraw both. A tool without a level does not exist.
 #[test]
 fn a_tool_that_is_different_is_withdrawn_and_noted_until_it_is_accepted_again() {
     let Some((mut world, developer)) = odd() else { return };
@@ -227,6 +235,7 @@ fn newly_accepted_definitions_are_in_force_at_once() {
     assert_eq!(code(&developer.ask(read("echo"))), "executed");
 }
 
+/// Attack: see `tools_that_cannot_be_offered_name_the_reason`.
 #[test]
 fn progress_is_its_numbers_and_a_cancelled_call_reports_its_outcome() {
     let Some((world, developer)) = odd() else { return };

@@ -114,6 +114,8 @@ fn try_text(group: &Group, document: &Value, text: impl FnOnce(&Value) -> String
     code(&group.reply(&id)).to_owned()
 }
 
+/// Attack (Repeats, crashes and evidence): A signature is missing, wrong or stale.
+/// Defence: The request is refused before any part of it is believed.
 #[test]
 fn a_missing_wrong_or_stale_signature_is_refused_with_evidence_and_nothing_is_executed() {
     let key = "a key that signs things";
@@ -175,6 +177,8 @@ fn grants_are_signed_too_where_the_main_group_has_a_key() {
     assert_eq!(code(&world.group("developer").call("echo", json!({}))), "executed");
 }
 
+/// Attack (Repeats, crashes and evidence): The sandbox can write the signing key.
+/// Defence: The host does not start.
 #[test]
 fn a_key_file_that_the_sandbox_could_write_keeps_the_host_from_starting() {
     let config = format!("{CONFIG}\n[groups.signer]\nsigning_key_file = \"ipc/signer/tasks/key\"\n");

@@ -104,6 +104,11 @@ fn uses(world: &World) -> Value {
     world.query("SELECT uses FROM standing_approvals")[0]["uses"].clone()
 }
 
+/// Attack (Order of the stages, and content): A call differs from the one on the card of a standing
+/// approval: letter case, one recipient more, an absent or additional parameter, a task, another
+/// group.
+/// Defence: The pattern compares every parameter; one that it does not name must be absent. A
+/// digest covers everything else.
 #[test]
 fn a_standing_approval_covers_later_calls_like_the_one_on_the_card_and_no_others() {
     let world = world();
@@ -167,6 +172,7 @@ fn a_person_narrows_it_and_an_action_that_declares_nothing_keeps_every_parameter
     }
 }
 
+/// Attack: see `the_combination_is_covered_only_where_it_is_named_and_with_nothing_read_since`.
 #[test]
 fn a_standing_approval_ends_with_its_time_session_policy_or_approver_or_by_a_command() {
     let mut world = world();
@@ -246,6 +252,9 @@ fn a_standing_approval_ends_with_its_time_session_policy_or_approver_or_by_a_com
     );
 }
 
+/// Attack (Order of the stages, and content): A standing approval is used after another read,
+/// another policy, or the loss of its approver's right.
+/// Defence: Each makes the call ask again.
 #[test]
 fn the_combination_is_covered_only_where_it_is_named_and_with_nothing_read_since() {
     let world = world();
@@ -301,6 +310,9 @@ fn a_scope_that_cannot_be_given_answers_nothing() {
     assert!(asks(&world, &developer, mail("bob@example.com", "two")));
 }
 
+/// Attack (Order of the stages, and content): A document of a sandbox gives or ends a standing
+/// approval.
+/// Defence: It is a command of people, on the control socket or in the inbox.
 #[test]
 fn a_standing_approval_outlives_a_kill_and_no_sandbox_gives_or_ends_one() {
     let mut world = world();

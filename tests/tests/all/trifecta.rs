@@ -62,6 +62,9 @@ fn calls_that_complete_the_trifecta_need_a_person_and_the_card_names_earlier_cal
     assert_eq!(world.effects_of("post").len(), 2);
 }
 
+/// Attack (Order of the stages, and content): An injected instruction sends out data that was read.
+/// Defence: Private data, untrusted content and an egress channel do not come together without an
+/// approval, at any tier.
 #[test]
 fn no_write_and_no_read_that_lets_data_leave_gets_out_after_both_kinds_of_reading() {
     let world = world();
@@ -79,6 +82,10 @@ fn no_write_and_no_read_that_lets_data_leave_gets_out_after_both_kinds_of_readin
     run(&world.group("security"), "post");
 }
 
+/// Attack (Order of the stages, and content): An injected instruction makes the main group's agent
+/// grant access.
+/// Defence: A grant is an egress channel: it counts as exposure, and needs an approval after both
+/// kinds of reads.
 #[test]
 fn a_grant_of_the_main_groups_agent_is_a_way_out() {
     // Only the calls expose: the ceiling would let the agent give everything.
@@ -129,6 +136,10 @@ fn a_yes_is_to_one_call_and_reading_goes_on_afterwards() {
     assert_eq!(world.effects_of("post").len(), 1);
 }
 
+/// Attack (Order of the stages, and content): An agent restarts its session, or waits for a
+/// restart.
+/// Defence: Only the host resets exposure. Where an operator has chosen so, the first call of a new
+/// MCP client does.
 #[test]
 fn exposure_outlives_the_daemon_and_ends_only_on_the_host() {
     let mut world = world();
@@ -159,6 +170,8 @@ fn exposure_outlives_the_daemon_and_ends_only_on_the_host() {
     assert_eq!(code(&nobody), "invalid_params");
 }
 
+/// Attack (Order of the stages, and content): An action does not declare its exposure.
+/// Defence: It counts as all three.
 #[test]
 fn an_action_that_says_nothing_of_itself_is_taken_for_all_three() {
     let world = world();
@@ -178,6 +191,9 @@ fn the_step_is_switched_off_for_one_provider_by_a_line_with_a_reason() {
     assert!(fault.contains("trifecta_off"), "{fault}");
 }
 
+/// Attack (Order of the stages, and content): An approval is requested before the session has much
+/// exposure and answered afterwards.
+/// Defence: The approval covers what the card showed.
 #[test]
 fn where_a_person_is_asked_anyway_both_reasons_stand_on_the_card() {
     let world = with_profile("write = \"human\"\n");
@@ -212,6 +228,8 @@ fn a_dry_run_names_what_would_come_together_and_exposes_nothing() {
 
 /// A group with level 2 on everything and the profile that it starts with tries everything that there is, in many
 /// orders, and nobody ever agrees to anything.
+///
+/// Attack: see `no_write_and_no_read_that_lets_data_leave_gets_out_after_both_kinds_of_reading`.
 #[test]
 fn a_hostile_agent_gets_nothing_out_without_a_yes() {
     const READS: [&str; 3] = ["read_mail", "read_files", "echo"];

@@ -151,6 +151,8 @@ fn a_second_and_a_late_answer_from_a_page_say_so_and_change_nothing() {
     assert_eq!(world.effects_of("charge").len(), 1);
 }
 
+/// Attack (The inbox): Two answers arrive at once.
+/// Defence: The row of the first decides.
 #[test]
 fn two_answers_at_once_are_one_effect() {
     let world = world();
@@ -169,6 +171,8 @@ fn two_answers_at_once_are_one_effect() {
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
 }
 
+/// Attack (The inbox): A signed-in person without `approves` looks or answers.
+/// Defence: This person sees only the number of requests. A crafted answer is refused, with a row.
 #[test]
 fn people_without_the_right_to_answer_see_only_how_many_requests_wait() {
     let world = world();
@@ -191,6 +195,8 @@ fn people_without_the_right_to_answer_see_only_how_many_requests_wait() {
     assert_eq!(world.effects_of("charge").len(), 0);
 }
 
+/// Attack (The inbox): An answer goes to another approval than the one that was shown.
+/// Defence: The form contains the digest of what was shown.
 #[test]
 fn an_answer_counts_only_for_the_card_that_was_shown() {
     let world = world();
@@ -207,6 +213,8 @@ fn an_answer_counts_only_for_the_card_that_was_shown() {
     assert_eq!(world.effects_of("charge").len(), 0);
 }
 
+/// Attack (The inbox): An agent's text contains markup, script or direction marks.
+/// Defence: The template escapes it. The card makes it visible, each value separately.
 #[test]
 fn text_of_an_agent_is_text_on_every_page() {
     let world = world();

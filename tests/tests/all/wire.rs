@@ -183,6 +183,8 @@ fn foreign_types_are_refused_or_left_as_configured() {
     assert_eq!(world.kinds_of(&developer, &id), [""; 0]);
 }
 
+/// Attack (Repeats, crashes and evidence): A request of yesterday is found.
+/// Defence: It is older than its caller's timeout.
 #[test]
 fn an_old_request_is_stale_and_not_executed() {
     let mut world = World::builder().clock(real_now()).up();
@@ -260,6 +262,8 @@ fn a_slow_call_delays_nobody_else() {
     assert_eq!(code(&developer.reply(&slow)), "executed");
 }
 
+/// Attack (Authority): A document names another group.
+/// Defence: The broker does not read it. The directory identifies the group.
 #[test]
 fn the_group_is_the_directory_and_never_what_a_document_says() {
     let world = World::with_grant();
@@ -317,6 +321,8 @@ fn requests_that_wait_for_the_host_are_answered_when_it_starts() {
     assert_eq!(effects, expected);
 }
 
+/// Attack (Repeats, crashes and evidence): A second daemon starts on one home.
+/// Defence: There is an exclusive lock outside the groups' directories.
 #[test]
 fn a_second_host_on_the_same_home_does_not_start() {
     let world = World::with_grant();

@@ -134,6 +134,9 @@ fn an_identity_in_a_chat_whose_answers_are_fetched_is_an_id() {
     }
 }
 
+/// Attack (Approvals and notices): A channel for full cards is in a group's directory, by path,
+/// link or owner.
+/// Defence: The configuration is refused, with file, place and remedy.
 #[test]
 fn a_full_card_goes_nowhere_that_a_group_reads_or_writes() {
     let folder = tempfile::tempdir().unwrap();

@@ -265,6 +265,7 @@ mod tests {
         assert_eq!(bundle["generated_marker"], marker);
     }
 
+    /// Attack: see `a_version_is_canonical_with_a_persons_yes_and_the_one_before_is_no_more`.
     #[test]
     fn no_text_of_a_flow_becomes_anything_but_text() {
         let bundle = hostile(SAID);

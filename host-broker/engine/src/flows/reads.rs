@@ -34,6 +34,7 @@ impl Reads {
 mod tests {
     use super::*;
 
+    /// Attack: see `an_agent_ends_nothing_that_people_agreed_to_and_replaces_nothing_of_theirs`.
     #[test]
     fn each_group_reads_so_much_in_a_minute_and_again_in_the_next() {
         let (mut reads, begin) = (Reads::default(), Timestamp::from_millis(1_000_000));

@@ -297,6 +297,8 @@ mod tests {
 
     const SIGNED: &str = "sha256=225f1cfb72a37d0b9eaea588178f1165558544db7ee3ba41d252a2e068ed2153";
 
+    /// Attack (Approvals and notices): A link stands in the place of a NanoClaw's `messages/`.
+    /// Defence: The last step follows no link.
     #[test]
     fn a_document_appears_whole_and_never_through_a_link() {
         let folder = tempfile::tempdir().unwrap();

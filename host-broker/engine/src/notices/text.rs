@@ -193,6 +193,10 @@ mod tests {
         assert_eq!(card(&json!({ "to": "alice@example.com" })).unwrap(), expected);
     }
 
+    /// Attack (Approvals and notices): A value imitates a card, a code or "Reply 'approve …'" in a
+    /// chat.
+    /// Defence: Values are JSON on lines with another beginning. Bidirectional marks and line
+    /// separators are escaped.
     #[test]
     fn no_value_counterfeits_a_line_of_a_message() {
         let hostile = format!(
@@ -216,6 +220,9 @@ mod tests {
         assert!(!text.contains('\u{202e}') && !text.contains('\u{2028}') && !text.contains('\r'));
     }
 
+    /// Attack (Approvals and notices): A card is too long for a message, and its end would be
+    /// missing.
+    /// Defence: It is not sent. The notice says where to read it.
     #[test]
     fn a_card_too_long_for_a_message_is_not_cut() {
         assert!(card(&json!({ "body": "x".repeat(2_000) })).unwrap().contains("Reply"));

@@ -110,6 +110,9 @@ mod tests {
 
     const SECRET: &str = "k7Qz9fXw2LmP4vRt";
 
+    /// Attack (Providers and modules): A result has credentials of others whose name and value are
+    /// two strings: headers, environments, exported cookies.
+    /// Defence: `filter::keys` judges a value by the name beside it.
     #[test]
     fn a_value_beside_its_name_is_judged_by_that_name() {
         let cookie = format!("sid={SECRET}");
@@ -160,6 +163,7 @@ mod tests {
         }
     }
 
+    /// Attack: see `a_value_beside_its_name_is_judged_by_that_name`.
     #[test]
     fn every_export_of_a_browsers_cookies_loses_their_values() {
         for value in [

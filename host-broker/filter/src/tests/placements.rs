@@ -215,6 +215,9 @@ fn leak(value: &Value, secret: &str) -> Option<String> {
     readings(value).iter().find_map(|text| is_readable(text, secret))
 }
 
+/// Attack (Providers and modules): A provider echoes the broker's token: plain, encoded, split,
+/// reversed.
+/// Defence: `filter` searches a closed list of encodings.
 #[test]
 fn no_secret_leaves_in_ten_thousand_random_placements() {
     let scrubber = scrubber(&SECRETS);

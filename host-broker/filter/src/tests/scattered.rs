@@ -68,6 +68,7 @@ fn document(parts: &[String], has_more: bool, random: &mut Random) -> Value {
     }
 }
 
+/// Attack: see `every_form_of_a_secret_is_found_in_three_and_four_parts`.
 #[test]
 fn a_secret_in_up_to_five_parts_is_found_in_any_document() {
     let scrubber = scrubber(&SECRETS);
@@ -120,6 +121,9 @@ fn text(parts: &[String], random: &mut Random) -> Value {
     json!(lines.join("\n"))
 }
 
+/// Attack (Providers and modules): A provider makes some of these parts shorter than four bytes.
+/// Defence: `filter` finds a short part if it is a whole piece or line, unless chance makes such
+/// parts of so many pieces.
 #[test]
 fn parts_of_one_to_three_bytes_are_found_as_whole_pieces_and_lines() {
     let scrubber = scrubber(&SECRETS);
@@ -163,6 +167,7 @@ fn parts_of_one_to_three_bytes_are_found_as_whole_pieces_and_lines() {
     assert!(faults.is_empty(), "{} of {tried} leak\n{shown}", faults.len());
 }
 
+/// Attack: see `parts_of_one_to_three_bytes_are_found_as_whole_pieces_and_lines`.
 #[test]
 fn short_parts_of_a_secret_leave_with_the_long_ones() {
     let scrubber = scrubber(&["k7Qz-9fXw2-Lm4tRb8"]);
@@ -200,6 +205,8 @@ fn hundred(random: &mut Random) -> Vec<String> {
 }
 
 /// Few and many short texts, numbers and lists of all letters, as documents have them.
+///
+/// Attack: see `parts_of_one_to_three_bytes_are_found_as_whole_pieces_and_lines`.
 #[test]
 fn short_texts_of_many_lengths_hold_no_scattered_secret() {
     let mut random = Random(19);
@@ -282,6 +289,7 @@ fn a_hundred_secrets_take_a_part_of_the_time() {
     }
 }
 
+/// Attack: see `every_form_of_a_secret_is_found_in_three_and_four_parts`.
 #[test]
 fn lines_of_a_message_are_searched_before_they_are_joined() {
     let scrubber = scrubber(&[TOKEN]);

@@ -168,6 +168,9 @@ pub(super) fn fault(document: &Value, telling: &[&str], scrubber: &Scrubber) -> 
     (again != Scrubbed::Untouched).then_some("found again")
 }
 
+/// Attack (Providers and modules): A provider splits the token over members, items, content, lines
+/// of JSON or lines of a text, with anything between.
+/// Defence: `filter` finds both parts at the edges of any two pieces or lines.
 #[test]
 fn every_form_of_a_secret_is_found_at_every_seam_of_every_shape() {
     let scrubber = scrubber(&SECRETS);
@@ -193,6 +196,9 @@ fn every_form_of_a_secret_is_found_at_every_seam_of_every_shape() {
     assert!(faults.is_empty(), "{} of {tried} leak\n{shown}", faults.len());
 }
 
+/// Attack (Providers and modules): A provider splits the token into three or more parts, in any
+/// order, with anything between.
+/// Defence: `filter` finds parts of four bytes and more at the edges of pieces and lines.
 #[test]
 fn every_form_of_a_secret_is_found_in_three_and_four_parts() {
     let scrubber = scrubber(&SECRETS);
@@ -231,6 +237,8 @@ fn parts_of_a_secret_stay_where_one_is_missing() {
     }
 }
 
+/// Attack (Providers and modules): A provider splits the token over a result and its summary.
+/// Defence: `filter` searches both together.
 #[test]
 fn a_secret_is_found_over_a_result_and_its_line() {
     let scrubber = scrubber(&SECRETS);

@@ -257,6 +257,7 @@ fn tokens_of_the_vendored_set_are_found() {
     }
 }
 
+/// Attack: see `a_value_beside_its_name_is_judged_by_that_name`.
 #[test]
 fn cookies_of_commands_and_jars_are_found() {
     let value = "k7Qz9fXw2LmP4vRt";
@@ -295,6 +296,9 @@ fn cookies_of_commands_and_jars_are_found() {
     }
 }
 
+/// Attack (Providers and modules): A result contains a password as an argument of a call, not
+/// beside a name.
+/// Defence: The format is known by the call and the position of the argument.
 #[test]
 fn passwords_in_files_and_statements_are_known_by_their_place() {
     for (text, password) in [

@@ -7,6 +7,8 @@ fn lines(params: &Value) -> Vec<String> {
     card.params.into_iter().map(|line| format!("{}: {}", line.field, line.value)).collect()
 }
 
+/// Attack (Cards): A value imitates a line of the card.
+/// Defence: A value is JSON, so it stays on one line.
 #[test]
 fn every_field_is_a_line_and_a_line_break_makes_no_second_one() {
     let params =
@@ -17,6 +19,8 @@ fn every_field_is_a_line_and_a_line_break_makes_no_second_one() {
     assert!(lines(&json!({})).is_empty());
 }
 
+/// Attack (Cards): A parameter name imitates another one.
+/// Defence: Names are quoted unless they are plain.
 #[test]
 fn a_name_cannot_pose_as_another_or_as_a_path() {
     let params = json!({ "a.b": 1, "a": { "b": 2 }, "x: \"y\"": 3, "\u{202e}cc": 4, "": 5, "a[0]": 6 });
@@ -38,6 +42,8 @@ fn nothing_in_a_value_reaches_the_reader_unseen() {
     }
 }
 
+/// Attack (Cards): Characters on the card look like others.
+/// Defence: Letters that imitate Latin are shown as code points.
 #[test]
 fn whole_words_of_a_script_are_left_and_mixed_ones_named() {
     for honest in ["Ελλάδα", "Москва", "naïve café", "日本語テキスト", "user_name@host", "Ω"] {
@@ -66,6 +72,10 @@ fn a_card_that_is_too_large_is_not_made() {
     assert!(!fits(json!({ "n".repeat(500 * 1024): vec![1; 200_000] })));
 }
 
+/// Attack (Approvals and notices): A body parses to less than its text, or a header or address
+/// imitates the card.
+/// Defence: Fields are shown only if they are the whole body, otherwise its text. Values are JSON,
+/// and hidden characters are escaped.
 #[test]
 fn sent_bodies_are_shown_verbatim_if_fields_would_not_be_complete() {
     let sent = |body: &str| {

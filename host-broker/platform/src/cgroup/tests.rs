@@ -143,6 +143,10 @@ fn real(name: &str) -> Option<PathBuf> {
     }
 }
 
+/// Attack (Programs: isolation): a child leaves its process group and session, so that it outlives
+/// its call
+/// Defence: a child with a delegated cgroup is in it before it runs; the cgroup is killed with the
+/// child, and by the next start where the broker died first
 #[tokio::test]
 async fn a_child_is_in_its_group_before_it_runs_and_dies_with_it() {
     let Some(base) = real("host-broker-test") else { return };
@@ -169,6 +173,7 @@ async fn a_child_is_in_its_group_before_it_runs_and_dies_with_it() {
     fs::remove_dir(base).unwrap();
 }
 
+/// Attack: see `a_child_is_in_its_group_before_it_runs_and_dies_with_it`.
 #[tokio::test]
 async fn the_groups_of_a_broker_that_is_gone_are_removed_with_what_is_in_them() {
     let Some(base) = real("host-broker-sweep") else { return };

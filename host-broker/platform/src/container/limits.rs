@@ -337,6 +337,7 @@ mod tests {
         assert_eq!(limits.missing(&all), None);
     }
 
+    /// Attack: see `a_container_has_limits_of_memory_and_processes`.
     #[test]
     fn a_limit_that_a_person_gave_is_refused_if_the_engine_cannot_set_it() {
         let limits = Limits { memory: "1g".parse().unwrap(), processes: 0, processors: 1 };

@@ -313,6 +313,8 @@ mod tests {
         Described { labels: Some(labels), is_running: true }
     }
 
+    /// Attack: see
+    /// `the_container_of_a_killed_command_is_named_by_doctor_and_removed_by_the_next_run`.
     #[test]
     fn only_a_container_of_this_home_and_user_whose_process_has_ended_is_removed() {
         let own = owner();
@@ -346,6 +348,8 @@ mod tests {
         assert_eq!(own.removal(&developer(), &ended(), unknown), None, "a process that cannot be seen");
     }
 
+    /// Attack: see
+    /// `the_container_of_a_killed_command_is_named_by_doctor_and_removed_by_the_next_run`.
     #[test]
     fn only_a_name_that_run_makes_is_one_of_a_container() {
         assert_eq!(group_of("broker-developer-0123abcd"), Some(developer()));

@@ -264,6 +264,9 @@ mod tests {
         assert_eq!(written("127.0.0.1:80".parse().unwrap()), format!("{:08X}:0050", 0x7f00_0001_u32.to_be()));
     }
 
+    /// Attack (Providers and modules): A syslog server dies after it has received rows and before
+    /// it has read them.
+    /// Defence: the end of its side and the acknowledgement of its kernel confirm them
     #[tokio::test]
     async fn a_server_that_closes_too_early_or_not_at_all_has_not_confirmed() {
         let (to, serving) = server(|mut stream| {

@@ -176,6 +176,10 @@ mod tests {
         text.parse().unwrap()
     }
 
+    /// Attack (Programs: isolation): The DNS of a named host points to the broker's machine or to
+    /// cloud metadata.
+    /// Defence: Loopback, link-local and metadata addresses, also mapped, translated or 6to4, are
+    /// refused. So are the machine's own addresses, unless the name is `localhost`.
     #[test]
     fn only_localhost_resolves_to_this_machine() {
         let (outside, own) = (host("api.example"), host("localhost:80"));
@@ -215,6 +219,9 @@ mod tests {
         }
     }
 
+    /// Attack (Programs: isolation): The DNS of a named host points into the operator's private
+    /// network.
+    /// Defence: Private addresses, in every form, are permitted for `private_hosts` only.
     #[test]
     fn private_addresses_are_recognised() {
         for inside in [
@@ -245,6 +252,7 @@ mod tests {
         }
     }
 
+    /// Attack: see `private_addresses_are_recognised`.
     #[test]
     fn a_private_address_is_refused_with_the_remedy() {
         let inside = "198.18.77.7:9".parse().unwrap();
@@ -258,6 +266,7 @@ mod tests {
         assert_eq!(admit(&host("localhost:9"), &"127.0.0.1:9".parse().unwrap()), Ok(()));
     }
 
+    /// Attack: see `only_localhost_resolves_to_this_machine`.
     #[test]
     fn own_addresses_are_recognised() {
         assert!(is_own(&"127.0.0.1:9".parse().unwrap()));
@@ -265,6 +274,10 @@ mod tests {
         assert!(!is_own(&"198.51.100.7:9".parse().unwrap()));
     }
 
+    /// Attack (Programs: isolation): A program connects again and again until the broker has no
+    /// thread or descriptor left.
+    /// Defence: There is one lookup per host and sandbox at a time, sixteen in total. Connections
+    /// are limited: 64 per sandbox, 256 in total.
     #[tokio::test]
     async fn concurrent_connections_share_one_lookup() {
         let route = Route::new(host("nobody-answers-for.ext.invalid"));

@@ -170,6 +170,10 @@ mod tests {
         Hosts::new(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
     }
 
+    /// Attack (Accounts): A provider sends a person to a page of its choice, or returns with a
+    /// credential in visible text.
+    /// Defence: The operator names the page's host, and the address is read as browsers read it.
+    /// Text with a part of the credential is refused.
     #[test]
     fn a_person_is_sent_to_the_named_hosts_and_nowhere_else() {
         let hosts = hosts(&["accounts.example.com", "127.0.0.1", "[::1]", "localhost"]).unwrap();

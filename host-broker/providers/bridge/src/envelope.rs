@@ -161,6 +161,7 @@ mod tests {
         assert_eq!(read(&spaced, ID).unwrap(), BridgeReply::Result(Map::new()));
     }
 
+    /// Attack: see `every_misbehaviour_of_a_bridge_has_its_reason_code`.
     #[test]
     fn every_violation_has_its_name() {
         let version = |version: &str| format!(r#"{{"version": {version}, "id": "{ID}", "result": {{}}}}"#).into_bytes();

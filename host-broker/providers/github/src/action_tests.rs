@@ -499,6 +499,9 @@ async fn settings_that_are_wrong_stop_the_provider_and_not_the_broker() {
     assert!(matches!(fault(Settings { repos: vec!["octocat".into()], ..settings() }), Some(SetupError::Guardrail(_))));
 }
 
+/// Attack (Providers and modules): A search for code names other repositories.
+/// Defence: `provider_github::search_code`: the text is quoted, and each file must be of the
+/// repository.
 #[tokio::test]
 async fn a_search_stays_in_its_repository() {
     for text in ["a\" repo:mallory/x \"", "a\\", "a\nb"] {
@@ -604,6 +607,10 @@ async fn the_checks_of_a_pull_request_are_those_of_its_head() {
     assert_eq!((&checks["checks"], &checks["more"], &checks["head_sha"]), (&expected, &json!(true), &json!(sha('c'))));
 }
 
+/// Attack (Providers and modules): A pull request from a fork or from `main` makes the broker push
+/// there. A base that nobody reviewed is merged so.
+/// Defence: `provider_github::update_branch`: only branches of the repository that are neither
+/// default nor production, and only from the default or a production branch.
 #[tokio::test]
 async fn a_branch_is_updated_only_where_a_push_would_be_allowed() {
     let pull_request = |head: Value, state: &str| {

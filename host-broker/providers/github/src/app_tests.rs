@@ -300,6 +300,7 @@ fn seed() -> String {
     )
 }
 
+/// Attack: see `a_call_has_a_token_for_its_repository_and_what_comes_back_has_none`.
 #[tokio::test]
 async fn a_stateful_github_checks_the_assertion_and_keeps_each_token_to_its_repository() {
     let Some(standin) = Standin::with_seed("app", &seed()) else { return };

@@ -257,6 +257,9 @@ mod tests {
         regex::Regex::new(G::PATTERN).unwrap().is_match(text)
     }
 
+    /// Attack (Providers and modules): An owner or repository contains slashes or dots.
+    /// Defence: GitHub's alphabets are enforced. Only absolute addresses of the configured origin
+    /// are used.
     #[test]
     fn owners_and_repositories_cannot_leave_their_place_in_a_path() {
         for text in ["octocat", "my-org", "octo_acme", "A1"] {

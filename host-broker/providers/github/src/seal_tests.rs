@@ -134,6 +134,7 @@ const WRITES: [&str; 12] = [
 /// Nothing of the effect can hold the mark.
 const UNMARKED: [&str; 5] = ["close_issue", "create_branch", "merge_pr, rebase", "add_labels", "request_review"];
 
+/// Attack: see `writes_leave_byte_for_byte_as_the_card_shows_them`.
 #[tokio::test]
 async fn every_write_sends_the_very_bytes_that_were_sealed() {
     for name in WRITES {
@@ -165,6 +166,7 @@ async fn every_write_sends_the_very_bytes_that_were_sealed() {
     }
 }
 
+/// Attack: see `writes_leave_byte_for_byte_as_the_card_shows_them`.
 #[tokio::test]
 async fn the_card_of_a_write_shows_every_field_that_is_sent_and_the_mark() {
     for name in WRITES {
@@ -195,6 +197,7 @@ async fn the_card_of_a_write_shows_every_field_that_is_sent_and_the_mark() {
     }
 }
 
+/// Attack: see `a_sealed_request_that_is_changed_after_the_yes_is_not_sent`.
 #[tokio::test]
 async fn a_write_that_is_not_the_one_that_was_shown_does_not_leave() {
     for name in WRITES {
@@ -218,6 +221,7 @@ async fn a_write_that_is_not_the_one_that_was_shown_does_not_leave() {
     }
 }
 
+/// Attack: see `a_head_that_moved_after_the_question_is_not_what_was_agreed_to`.
 #[tokio::test]
 async fn other_facts_and_another_nonce_seal_another_request() {
     let bench = Bench::new();

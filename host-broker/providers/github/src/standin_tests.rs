@@ -374,6 +374,9 @@ async fn suffer(standin: Arc<Standin>, fault: &'static str, issue: u64) {
     }
 }
 
+/// Attack (Providers and modules): The answer to a write is lost on the way.
+/// Defence: `provider_github::departure`: the request body itself records whether anything was
+/// sent.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_fault_makes_a_write_happen_twice_or_a_call_last_or_a_lost_answer_look_like_a_no() {
     let Some(standin) = Standin::start("faults").map(Arc::new) else { return };

@@ -123,6 +123,9 @@ async fn a_look_for_a_lost_effect_outlasts_a_connection_that_stays_broken_for_a_
     assert_eq!(server.requests().len(), 4);
 }
 
+/// Attack (Providers and modules): A provider redirects, floods, sends half an answer, or a
+/// decompression bomb.
+/// Defence: `provider_github`: no redirects, bounded bodies, no transparent decompression.
 #[tokio::test]
 async fn no_redirect_is_followed() {
     let elsewhere = Scripted::new([]);
@@ -179,6 +182,7 @@ async fn silence_ends_at_the_deadline() {
     }
 }
 
+/// Attack: see `no_redirect_is_followed`.
 #[tokio::test]
 async fn a_body_without_end_is_left_early() {
     let announced = b"HTTP/1.1 200 OK\r\nContent-Length: 50000000\r\n\r\n".to_vec();
@@ -195,6 +199,7 @@ async fn a_body_without_end_is_left_early() {
     }
 }
 
+/// Attack: see `no_redirect_is_followed`.
 #[tokio::test]
 async fn a_flood_of_header_fields_breaks_nothing() {
     let lines = "X-Junk: vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv\r\n".repeat(5000);

@@ -220,6 +220,10 @@ mod tests {
         (read, broken.is_cancelled())
     }
 
+    /// Attack (Definitions and servers): A server sends requests without reading, lists without
+    /// end, or sends one endless line.
+    /// Defence: Lines are counted, few requests are answered at a time, and lists and bodies are
+    /// limited. A server that does not read is disconnected.
     #[tokio::test]
     async fn too_long_a_line_and_too_many_of_them_break_the_connection() {
         let mut fits = vec![b'x'; LINE_MAX];
@@ -234,6 +238,7 @@ mod tests {
         assert!(said(Vec::new()).await.1, "nothing more will come");
     }
 
+    /// Attack: see `too_long_a_line_and_too_many_of_them_break_the_connection`.
     #[tokio::test]
     async fn a_server_that_does_not_read_breaks_the_connection() {
         let (near, _far) = tokio::io::duplex(16);

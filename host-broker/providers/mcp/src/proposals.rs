@@ -261,6 +261,10 @@ mod tests {
         }
     }
 
+    /// Attack (Definitions and servers): the operator accepts the proposal for a tool that brings
+    /// content of others under a name that does not say so
+    /// Defence: every tool is proposed as untrusted; it is also proposed as sensitive, unless its
+    /// name is plainly public
     #[test]
     fn results_of_a_tool_are_sensitive_unless_its_name_is_plainly_public() {
         use Exposes::{Egress, Sensitive, Untrusted};
@@ -280,6 +284,10 @@ mod tests {
         assert_eq!(exposes(Some(Level::Read)), [Untrusted, Sensitive]);
     }
 
+    /// Attack (Definitions and servers): A hostile server declares an output schema of flags only
+    /// for a tool that changes something, and returns instructions in `content`.
+    /// Defence: An output schema binds only `structuredContent`, so no output schema makes a tool
+    /// trusted.
     #[test]
     fn an_output_schema_without_a_place_for_content_makes_no_tool_trusted() {
         use Exposes::{Egress, Sensitive, Untrusted};

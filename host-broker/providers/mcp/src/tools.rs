@@ -318,6 +318,10 @@ mod tests {
         assert_eq!((names, offer.faults), (vec!["read".to_owned()], Vec::new()));
     }
 
+    /// Attack (Definitions and servers): Instructions are in a server's descriptions, names,
+    /// greeting, progress or errors.
+    /// Defence: A flagged item is offered only if it was accepted by name. Only the numbers of
+    /// progress pass. Errors are inspected. Refusals use the broker's words.
     #[test]
     fn tools_that_cannot_be_offered_name_the_reason() {
         let many: Vec<Value> = (0..65).map(|_| json!({ "pattern": "^a$" })).collect();

@@ -74,6 +74,8 @@ fn the_time_the_task_and_the_session_are_there_to_be_read() {
     assert_eq!(of(TestCall { session, ..list() }), forbid("exposed", None));
 }
 
+/// Attack (Order of the stages, and content): A rule that would forbid fails.
+/// Defence: Any failure refuses.
 #[test]
 fn a_rule_that_fails_refuses_even_if_others_permit() {
     let rules = rules(

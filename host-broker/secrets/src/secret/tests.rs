@@ -106,6 +106,10 @@ fn load_url(url: &str) -> Secrets {
     runtime.block_on(Secrets::load(&sources, &environment, &Vault))
 }
 
+/// Attack (The host): The password of the database comes back in a result, or an agent gets its
+/// file.
+/// Defence: The URL and the password in it are two secrets of the broker's own.
+/// `config::permissions` reserves the file, and judges the program and the authorities.
 #[test]
 fn the_password_in_the_url_of_the_database_is_a_secret_of_its_own() {
     let url = "postgresql://broker:pass%20word%21@a,b/broker";

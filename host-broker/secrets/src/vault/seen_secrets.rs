@@ -261,6 +261,10 @@ mod tests {
         assert!(!format!("{:?}", Credential::new(given, "a", &shown)).contains("hunter2"));
     }
 
+    /// Attack (Accounts): A credential is so long, or has so many parts, that the search delays
+    /// everybody. Or it is too short for a search.
+    /// Defence: At most 32 texts and 6 KiB. Searches are built once, outside the loop. Shorter
+    /// credentials are refused.
     #[test]
     fn credentials_that_results_could_leak_are_not_kept() {
         let with = |given: Value, shown: Value| hidden(&given, &shown);

@@ -33,6 +33,9 @@ fn place<'a>(person: &'a str, capability: &'a Provider, name: &'a str) -> Place<
 
 const RECORD: &[u8] = br#"{"refresh_token":"1//hunter2-hunter2"}"#;
 
+/// Attack (Accounts): Somebody with the database reads credentials, or moves one to another
+/// person's row.
+/// Defence: Records are encrypted and bound to person, capability and name.
 #[test]
 fn a_record_opens_in_its_place_and_nowhere_else() {
     let (vault, mail, calendar) = (vault(1, &[]), mail(), "gog.calendar".parse().unwrap());
@@ -59,6 +62,7 @@ fn a_record_opens_in_its_place_and_nowhere_else() {
     assert!(!text.contains("hunter2") && !format!("{sealed:?}{vault:?}").contains("hunter2"));
 }
 
+/// Attack: see `a_record_opens_in_its_place_and_nowhere_else`.
 #[test]
 fn not_one_bit_of_a_record_can_be_changed_and_nothing_cut_off() {
     let (vault, mail) = (vault(1, &[]), mail());

@@ -219,6 +219,7 @@ mod tests {
         LedgerKey::new(vec![byte; 32])
     }
 
+    /// Attack: see `a_backup_that_was_changed_is_refused_before_anything_is_written`.
     #[test]
     fn a_manifest_is_read_back_with_its_key_only() {
         let written = manifest(&["policy/a.cedar", "segments/000000000001-000000000002.jsonl.gz"]);
@@ -230,6 +231,7 @@ mod tests {
         assert_eq!(Unchecked::parse(changed.as_bytes()).unwrap().checked(&key(1)), None);
     }
 
+    /// Attack: see `a_backup_that_was_changed_is_refused_before_anything_is_written`.
     #[test]
     fn a_manifest_that_is_cut_is_refused_wherever_it_is_cut() {
         let bytes = manifest(&[]).to_bytes(&key(1));
@@ -238,6 +240,9 @@ mod tests {
         }
     }
 
+    /// Attack (Repeats, crashes and evidence): a manifest names a path outside of the home, or a
+    /// file of a backup is a link to another
+    /// Defence: only paths in the places of a home pass; links are refused
     #[test]
     fn a_path_that_leaves_the_backup_or_has_no_place_in_it_is_refused() {
         for path in [

@@ -199,6 +199,10 @@ mod tests {
         );
     }
 
+    /// Attack (Agents that the broker starts): A link or a first line in the workspace names a
+    /// directory to be mounted.
+    /// Defence: Nothing follows from a program in the workspace, and each mount is judged behind
+    /// all links.
     #[test]
     fn nothing_follows_from_a_program_on_which_the_agent_works() {
         let folder = tempfile::tempdir().unwrap();

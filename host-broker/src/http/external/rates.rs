@@ -87,6 +87,7 @@ impl Rates {
 mod tests {
     use super::*;
 
+    /// Attack: see `requests_of_operators_are_parsed_strictly`.
     #[test]
     fn each_has_its_own_and_gets_it_back_with_time() {
         let (rates, now) = (Rates::default(), Instant::now());

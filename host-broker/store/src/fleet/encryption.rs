@@ -174,6 +174,7 @@ mod tests {
         std::iter::once(Value::Integer(seq)).chain(values).chain(rest).collect()
     }
 
+    /// Attack: see `somebody_with_the_database_reads_no_request_no_card_and_no_result`.
     #[test]
     fn a_row_opens_as_it_was_and_shows_no_body() {
         let (table, plain) = (table("quarantine"), row(4));
@@ -199,6 +200,10 @@ mod tests {
         }
     }
 
+    /// Attack (Hosts of a fleet): Somebody with the database changes a stored reply or request, or
+    /// moves it to another row.
+    /// Defence: A body is bound to its host, table, column and row. Only an earlier body of the
+    /// same row opens.
     #[test]
     fn a_body_opens_in_its_place_only_and_not_after_a_change() {
         let table = table("quarantine");

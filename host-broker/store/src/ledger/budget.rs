@@ -169,6 +169,7 @@ mod tests {
         assert_eq!(budgets.refuses("group:a", at(0)), None, "calls go on");
     }
 
+    /// Attack: see `calls_that_wait_for_a_person_count_against_the_evidence_budget`.
     #[test]
     fn people_and_the_broker_are_not_bounded_and_no_bound_bounds_nobody() {
         let mut budgets = of(1);
@@ -185,6 +186,8 @@ mod tests {
         assert!(!unbounded.folds("group:a", at(0)) && unbounded.refuses("group:a", at(0)).is_none());
     }
 
+    /// Attack (Load and space): the same, where no hourly bound is set
+    /// Defence: bytes are counted without a bound, too
     #[test]
     fn without_a_bound_the_caller_that_has_used_most_is_still_stopped_on_a_nearly_full_disk() {
         let mut budgets = of(0);

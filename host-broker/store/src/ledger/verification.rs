@@ -215,6 +215,8 @@ mod tests {
         drop((running, health));
     }
 
+    /// Attack: see
+    /// `all_rows_are_verified_those_of_segments_too_and_a_file_that_is_missing_or_damaged_counts_as_broken`.
     #[test]
     fn only_an_error_that_says_nothing_about_the_rows_may_pass() {
         let segment = |source| StoreError::Segment { path: "1.gz".into(), first: 1, last: 2, source };

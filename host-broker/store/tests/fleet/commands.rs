@@ -78,6 +78,9 @@ async fn a_waiting_host_is_notified_in_both_directions() {
     assert_eq!(reply, SentState::Answered("done".to_owned()));
 }
 
+/// Attack (Hosts of a fleet): A command is executed after the sender was told that it is withdrawn.
+/// Defence: Of taking and withdrawing, one wins in the database. A host that stops gives no answer
+/// that may be wrong.
 #[tokio::test]
 async fn a_command_that_is_taken_cannot_be_withdrawn_and_one_that_is_withdrawn_is_never_taken() {
     let Some(database) = database() else { return };
@@ -97,6 +100,7 @@ async fn a_command_that_is_taken_cannot_be_withdrawn_and_one_that_is_withdrawn_i
     }
 }
 
+/// Attack: see `a_role_sends_only_as_its_host_and_answers_only_for_it`.
 #[tokio::test]
 async fn only_named_hosts_are_heard_and_limits_hold() {
     let Some(database) = database() else { return };
@@ -142,6 +146,10 @@ async fn a_connection_that_ends_is_opened_again() {
     assert_eq!(reply, SentState::Answered("done".to_owned()));
 }
 
+/// Attack (Hosts of a fleet): A stolen role of the database sends commands as another host, or
+/// answers for it.
+/// Defence: Row-level security binds both to the role. Without the signature of a named host,
+/// nothing is executed.
 #[test]
 fn a_role_sends_only_as_its_host_and_answers_only_for_it() {
     let Some(database) = database() else { return };

@@ -55,6 +55,10 @@ fn has_left(home: &Home, database: &FleetDatabase, rows: i64) {
     assert_eq!(last, format!("{rows}|{{\"leaving_fleet\":\"a\"}}"));
 }
 
+/// Attack (Hosts of a fleet): A home leaves the database, and a second daemon continues with the
+/// old records.
+/// Defence: PostgreSQL marks the host before the copy ends. A mark counts only when a standby has
+/// it.
 #[test]
 fn a_home_that_has_left_has_all_records_and_nobody_continues_in_the_database() {
     let home = Home::new();
@@ -111,6 +115,9 @@ fn a_home_that_is_no_copy_of_the_host_does_not_leave_and_a_daemon_keeps_it() {
     is_refused(as_b, |error| matches!(error, FleetError::NotJoined(_)));
 }
 
+/// Attack (Hosts of a fleet): A new machine probes while an effect of the old daemon is still under
+/// way.
+/// Defence: It waits two minutes, also after a restart. `fleet leave` is refused until then.
 #[test]
 fn a_home_that_shuts_a_daemon_out_does_not_leave_before_it_knows_what_that_daemon_did() {
     let home = Home::new();
@@ -153,6 +160,7 @@ fn a_copy_that_was_cut_is_no_home_of_its_own_and_can_leave() {
     assert_eq!(alone().unwrap().head().seq, 33);
 }
 
+/// Attack: see `a_home_that_has_left_has_all_records_and_nobody_continues_in_the_database`.
 #[test]
 fn a_mark_that_no_standby_may_have_does_not_count() {
     let home = Home::new();

@@ -66,6 +66,7 @@ fn tries_again(store: &Store) {
     until("the host tries again", || publications::stale(store.view()).is_none().then_some(()));
 }
 
+/// Attack: see `a_host_that_cannot_use_the_last_publication_executes_no_call_and_says_why`.
 #[test]
 fn a_host_admits_calls_with_the_last_publication_only() {
     let home = Home::new();
@@ -121,6 +122,9 @@ impl Drop for Ended<'_> {
     }
 }
 
+/// Attack (Hosts of a fleet): A call is under way on a host while a stricter policy is published.
+/// Defence: Its intent commits only while the publication of its decision is in force. The
+/// publisher waits for it.
 #[test]
 fn after_a_publication_no_host_admits_a_call_with_the_one_before() {
     let home = Home::new();
@@ -238,6 +242,7 @@ fn a_host_checks_its_publication_after_every_fault_of_the_connection() {
     }
 }
 
+/// Attack: see `a_policy_that_its_host_has_not_signed_is_never_used`.
 #[test]
 fn a_role_reads_all_publications_and_writes_its_own() {
     let home = Home::new();

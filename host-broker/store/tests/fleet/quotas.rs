@@ -107,6 +107,7 @@ fn a_restart_forgets_the_others_and_the_database_does_not() {
     assert_eq!(used(&home, &a), 5);
 }
 
+/// Attack: see `three_hosts_use_a_shared_quota_exactly`.
 #[test]
 fn hosts_that_charge_at_the_same_time_use_a_quota_exactly() {
     let home = Home::new();
@@ -146,6 +147,7 @@ fn hosts_that_charge_at_the_same_time_use_a_quota_exactly() {
     assert_eq!(database.run("SELECT count(*) FROM host_broker.ledger"), "50");
 }
 
+/// Attack: see `three_hosts_use_a_shared_quota_exactly`.
 #[test]
 fn a_quota_counts_each_row_once_when_connections_are_cut() {
     let home = Home::new();
@@ -166,6 +168,7 @@ fn a_quota_counts_each_row_once_when_connections_are_cut() {
     assert_eq!(used(&home, &store), rows);
 }
 
+/// Attack: see `a_role_can_only_add_to_a_quota`.
 #[test]
 fn a_quota_begins_again_with_the_day_of_the_database() {
     let home = Home::new();
@@ -221,6 +224,7 @@ impl Holder<'_> {
     }
 }
 
+/// Attack: see `a_quota_that_another_host_holds_delays_others_only_for_a_while`.
 #[test]
 fn a_batch_learns_of_many_held_quotas_with_one_long_wait() {
     let home = Home::new();
@@ -247,6 +251,10 @@ fn a_batch_learns_of_many_held_quotas_with_one_long_wait() {
     holder.end();
 }
 
+/// Attack (Hosts of a fleet): A host that stands still, or a stolen role, holds a shared quota, and
+/// the batches of all groups wait.
+/// Defence: The charges of a batch wait once for three seconds, then for half a second. Calls with
+/// this quota are refused for ten seconds, and all others continue.
 #[test]
 fn a_quota_that_another_host_holds_delays_others_only_for_a_while() {
     let home = Home::new();
@@ -266,6 +274,9 @@ fn a_quota_that_another_host_holds_delays_others_only_for_a_while() {
     assert_eq!(in_database(database), "github|read|1\ngithub|write|2");
 }
 
+/// Attack (Hosts of a fleet): A stolen role of the database, or a host with a wrong clock, gets a
+/// shared quota back.
+/// Defence: Only a function adds to the use. The day is that of the server.
 #[test]
 fn a_role_can_only_add_to_a_quota() {
     let home = Home::new();

@@ -43,6 +43,11 @@ const OTHERS: &str = "
     INSERT INTO standing_approvals VALUES (1, 'group:developer', NULL, 'mock', 'pay', 2, zeroblob(32), zeroblob(32),
         '{}', '[]', '[]', 1, 'person:tester', 1, 9999999999999, 0, NULL, NULL, 0, NULL);";
 
+/// Attack (Repeats, crashes and evidence): a restored backup puts access in force again that was
+/// revoked, used or answered since
+/// Defence: a restore ends every grant and token, cancels every approval request and voids what
+/// works once, before the home exists; a row of kind `restored` says so; each session counts as
+/// exposed to everything
 #[test]
 fn nothing_that_was_permitted_before_is_permitted_after_a_restore() {
     let world = World::with_mock();
@@ -127,6 +132,7 @@ fn code_of_restored(world: &World, id: &str) -> String {
     connection.query_row("SELECT code FROM approvals WHERE request_id = ?1", [id], |row| row.get(0)).unwrap()
 }
 
+/// Attack: see `a_backup_in_the_middle_of_writes_is_whole_and_ends_where_its_manifest_says`.
 #[test]
 fn a_backup_that_is_killed_has_not_its_name_and_is_in_no_later_ones_way() {
     let (world, elsewhere) = (World::with_mock(), Elsewhere::new());
@@ -232,6 +238,7 @@ fn run_on_little_space(world: &World, kibibytes: u32, arguments: &[&str]) -> (i3
     (done.code, done.err)
 }
 
+/// Attack: see `a_backup_in_the_middle_of_writes_is_whole_and_ends_where_its_manifest_says`.
 #[test]
 fn a_full_disk_leaves_neither_a_backup_nor_a_home() {
     let (world, elsewhere) = (World::with_mock(), Elsewhere::new());
@@ -263,6 +270,8 @@ fn a_full_disk_leaves_neither_a_backup_nor_a_home() {
 /// The system calls after which a file or a name lasts, or is in its place.
 const STEPS: [&str; 3] = ["fsync,fdatasync", "rename,renameat,renameat2", "mkdir,mkdirat"];
 
+/// Attack (Providers and modules): A killed restore leaves a home in which old access is in force.
+/// Defence: the configuration gets its place last, after all access has ended
 #[test]
 fn a_restore_that_is_killed_at_any_step_leaves_no_home_or_a_whole_one() {
     if !Path::new("/usr/bin/strace").exists() {

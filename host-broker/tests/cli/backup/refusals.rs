@@ -18,6 +18,12 @@ fn replace(path: &Path, from: &str, to: &str) {
     std::fs::write(path, text.replacen(from, to, 1)).unwrap();
 }
 
+/// Attack (Repeats, crashes and evidence): somebody changes a file, a row or the manifest of a
+/// backup
+/// Defence: a digest under `ledger.key` covers the manifest, and the manifest every file; all is
+/// checked before anything is written
+///
+/// Attack: see `a_path_that_leaves_the_backup_or_has_no_place_in_it_is_refused`.
 #[test]
 fn a_backup_that_was_changed_is_refused_before_anything_is_written() {
     let (world, elsewhere) = (World::with_mock(), Elsewhere::new());
@@ -76,6 +82,9 @@ fn a_backup_that_was_changed_is_refused_before_anything_is_written() {
     refused(&backup, 5, &["was changed after the backup: its keyed digest is wrong"]);
 }
 
+/// Attack (Repeats, crashes and evidence): a backup is restored with keys of another home, so that
+/// its digests and credentials are unreadable
+/// Defence: the manifest has a digest of each key
 #[test]
 fn a_backup_without_its_own_keys_is_refused() {
     let (world, elsewhere) = (World::with_mock(), Elsewhere::new());

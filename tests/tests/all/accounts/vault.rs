@@ -2,6 +2,10 @@
 
 use super::*;
 
+/// Attack (Accounts): A lost master key is silently replaced, a key rotation breaks off, or a
+/// daemon starts during it.
+/// Defence: No key is made if records exist. Keys change only under the lock, and a daemon checks
+/// again after taking it. Both keys exist until all records use the new one.
 #[test]
 fn a_new_master_key_opens_what_the_old_one_closed() {
     let Some((mut world, developer, ann)) = mail("") else { return };

@@ -28,6 +28,10 @@ fn others_are_served(developer: &Group) {
     assert_eq!(code(&reply), "executed", "{reply}");
 }
 
+/// Attack (Programs: isolation): a bridge or server takes all memory, open files or disk that it
+/// can get in one file, or all processor time of a call
+/// Defence: prlimit(1) sets the limits and then becomes the program, so nothing of it runs without
+/// them; a server has no limit of processor time, because that adds up over its life
 #[test]
 fn a_bridge_that_takes_all_it_can_of_a_resource_is_stopped_at_its_limit() {
     let Some((world, developer, ann)) = limited() else { return };
@@ -45,6 +49,7 @@ fn a_bridge_that_takes_all_it_can_of_a_resource_is_stopped_at_its_limit() {
     world.settle();
 }
 
+/// Attack: see `a_bridge_that_takes_all_it_can_of_a_resource_is_stopped_at_its_limit`.
 #[test]
 fn a_bridge_that_is_ended_by_a_limit_is_a_fault_that_names_the_limit() {
     let Some((world, developer, ann)) = limited() else { return };
@@ -60,6 +65,10 @@ fn a_bridge_that_is_ended_by_a_limit_is_a_fault_that_names_the_limit() {
     world.settle();
 }
 
+/// Attack (Programs: isolation): a fork bomb in a sandbox
+/// Defence: the limit of processes is set inside the sandbox's own user namespace, so it counts the
+/// sandbox only; what was started ends with its namespace. The kernel does not apply it to a broker
+/// that runs as root
 #[test]
 fn a_fork_bomb_ends_at_its_limit_and_nothing_of_it_stays() {
     if !is_apart() {
@@ -88,6 +97,7 @@ fn a_fork_bomb_ends_at_its_limit_and_nothing_of_it_stays() {
     world.settle();
 }
 
+/// Attack: see `a_bridge_that_takes_all_it_can_of_a_resource_is_stopped_at_its_limit`.
 #[test]
 fn a_bridge_without_a_sandbox_has_the_limits_of_a_process_too() {
     let Some((mut world, developer, ann)) = limited() else { return };

@@ -36,6 +36,10 @@ fn is_read(seen: &Seen) -> bool {
     seen.method == "GET"
 }
 
+/// Attack (Providers and modules): Google's API sends deep, endless or wrong JSON, pages without
+/// end, a redirect, or the token in a refusal.
+/// Defence: `provider_calendar::google_reads`, `provider::google`: bounded bytes, entries and
+/// pages, no redirect, of a refusal only the name of its reason.
 #[test]
 fn an_answer_of_google_without_sense_or_end_is_a_failure_and_the_host_lives() {
     let deep = format!("{{\"items\":[{}]}}", "[".repeat(500_000));
@@ -72,6 +76,10 @@ fn an_answer_of_google_without_sense_or_end_is_a_failure_and_the_host_lives() {
     }
 }
 
+/// Attack (Providers and modules): An id of Google has `/`, `..` or `?`, and leads to another
+/// resource.
+/// Defence: `provider_calendar::reference`, `google`: each id is encoded as one segment of a path,
+/// or the event is not listed.
 #[test]
 fn events_of_google_that_cannot_be_read_are_counted_and_hide_no_other() {
     let times = r#""start":{"dateTime":"2026-12-02T10:00:00Z"},"end":{"dateTime":"2026-12-02T11:00:00Z"}"#;
@@ -112,6 +120,7 @@ fn events_of_google_that_cannot_be_read_are_counted_and_hide_no_other() {
     assert_eq!(log.lock().unwrap().len(), 3);
 }
 
+/// Attack: see `an_answer_of_google_without_sense_or_end_is_a_failure_and_the_host_lives`.
 #[test]
 fn the_token_of_google_goes_to_no_other_server() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -136,6 +145,10 @@ fn the_token_of_google_goes_to_no_other_server() {
     assert!(elsewhere.accept().is_err());
 }
 
+/// Attack (Providers and modules): The answer of Google to a change is lost, or a proxy sends the
+/// change twice.
+/// Defence: The broker chooses the id of a new event, and a change is bound to the version that was
+/// read.
 #[test]
 fn a_change_at_google_whose_answer_is_lost_is_looked_for_and_never_sent_again() {
     let events = filled();
@@ -160,6 +173,10 @@ fn a_change_at_google_whose_answer_is_lost_is_looked_for_and_never_sent_again() 
     world.settle();
 }
 
+/// Attack (Providers and modules): Google's answer to a change names another event, or an
+/// occurrence of another series.
+/// Defence: `provider_calendar::google`: an answer confirms the event of the sent id only. An
+/// occurrence has the id of its series.
 #[test]
 fn a_created_event_is_the_sent_one_for_every_name_in_the_answer() {
     for named in [r#"{"id":"dentist"}"#, r#"{"id":"another"}"#] {
@@ -177,6 +194,7 @@ fn a_created_event_is_the_sent_one_for_every_name_in_the_answer() {
     }
 }
 
+/// Attack: see `a_created_event_is_the_sent_one_for_every_name_in_the_answer`.
 #[test]
 fn an_occurrence_of_google_belongs_to_the_series_that_was_named() {
     for own in ["dentist", "standupx_20261222T090000Z", "standup_20261222T090000Z_x", "standup_", "review_20261222"] {
@@ -275,6 +293,7 @@ fn a_change_at_google_is_made_to_the_version_that_was_read() {
     }
 }
 
+/// Attack: see `a_created_event_is_the_sent_one_for_every_name_in_the_answer`.
 #[test]
 fn an_answer_of_google_about_another_event_is_not_taken() {
     let review = filled().lock().unwrap()["review"].clone();
@@ -313,6 +332,7 @@ fn a_series_of_google_with_an_occurrence_that_cannot_be_read_is_not_changed() {
     }
 }
 
+/// Attack: see `a_change_at_google_whose_answer_is_lost_is_looked_for_and_never_sent_again`.
 #[test]
 fn a_change_that_a_server_has_sent_to_google_twice_is_told_as_it_is() {
     let events = filled();

@@ -58,6 +58,10 @@ fn changes(log: &Log) -> usize {
     log.lock().unwrap().iter().filter(|line| line.starts_with("PUT") || line.starts_with("DELETE")).count()
 }
 
+/// Attack (Providers and modules): A calendar server sends a document type, deep or endless XML, a
+/// compressed or foreign answer, or echoes the password.
+/// Defence: `provider_calendar::client`, `multistatus`: bounded bytes and nodes, no document types;
+/// of a refusal only the name of its condition.
 #[test]
 fn an_answer_without_sense_or_end_is_a_failure_and_the_host_lives() {
     let events = |data: &str| response("/ada/work/x.ics", &format!("<C:calendar-data>{data}</C:calendar-data>"));
@@ -114,6 +118,10 @@ fn an_answer_without_sense_or_end_is_a_failure_and_the_host_lives() {
     assert_eq!((listed["events"].as_array().unwrap().len(), &listed["unreadable"]), (1, &json!(bad.len())));
 }
 
+/// Attack (Providers and modules): A calendar server refers to another server, which would get the
+/// password.
+/// Defence: `provider_calendar::discovery`: only the origin of the configured address is contacted;
+/// no redirect is followed.
 #[test]
 fn the_password_goes_to_no_other_server() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -132,6 +140,9 @@ fn the_password_goes_to_no_other_server() {
     assert!(elsewhere.accept().is_err());
 }
 
+/// Attack (Providers and modules): The answer to a change of a calendar is lost.
+/// Defence: `provider_calendar::change`: the event is looked for by the mark of the call, and
+/// nothing is sent again.
 #[test]
 fn a_change_whose_answer_is_lost_is_looked_for_and_never_sent_again() {
     // The server makes the change, and the connection breaks before its answer.
@@ -161,6 +172,7 @@ fn a_change_whose_answer_is_lost_is_looked_for_and_never_sent_again() {
     world.settle();
 }
 
+/// Attack: see `a_change_whose_answer_is_lost_is_looked_for_and_never_sent_again`.
 #[test]
 fn a_change_of_which_nothing_is_found_stays_unknown() {
     for lost in ["PUT", "500"] {
@@ -225,6 +237,12 @@ fn event(lines: &str) -> Option<Vec<u8>> {
     answer("200 OK", "etag: \"1\"\r\n", &format!("BEGIN:VCALENDAR\nVERSION:2.0\n{lines}\nEND:VCALENDAR\n"))
 }
 
+/// Attack (Providers and modules): An event claims a length of thousands of years, many zones, or
+/// deep components.
+/// Defence: `provider_calendar::moment`, `content_lines`: years of calendars only, and only the
+/// zone of given times is defined.
+///
+/// Attack: see `an_event_with_guests_is_changed_only_where_an_operator_allows_it`.
 #[test]
 fn an_event_that_claims_the_impossible_is_refused_or_changed_and_the_host_lives() {
     let one = |lines: &str| {
@@ -302,6 +320,10 @@ fn an_event_that_claims_the_impossible_is_refused_or_changed_and_the_host_lives(
     }
 }
 
+/// Attack (Providers and modules): A server answers a change with a page, with 202 or with 207. It
+/// gives a version that cannot be compared.
+/// Defence: `provider_calendar::client`, `change`: only 200, 201 and 204 confirm a change; a
+/// version is strong.
 #[test]
 fn an_answer_that_confirms_nothing_is_no_success() {
     for (status, headers) in [("202 x", ""), ("207 x", ""), ("200 OK", "content-type: text/html\r\n")] {
@@ -346,6 +368,7 @@ fn a_change_that_a_server_in_between_has_sent_twice_is_told_as_it_is() {
     assert!(real.stored(id).unwrap().contains("SUMMARY:another"));
 }
 
+/// Attack: see `a_change_whose_answer_is_lost_is_looked_for_and_never_sent_again`.
 #[test]
 fn a_broker_that_is_killed_after_a_change_has_left_finds_it_again_and_sends_nothing() {
     let Some(real) = CalendarServer::start() else { return };

@@ -107,6 +107,10 @@ fn charge(developer: &Group) -> String {
     code(&developer.ask(call("charge", json!({ "ms": 0 })))).to_owned()
 }
 
+/// Attack (Hosts of a fleet): A machine of the database is lost, or cut off from its standby, at
+/// any moment under load.
+/// Defence: Each batch waits for the synchronous standby. An old primary confirms nothing, and the
+/// fence shuts its connections out.
 #[test]
 fn with_a_synchronous_standby_no_failover_loses_or_repeats_anything() {
     let Some(mut pair) = Pair::new(true) else { return };
@@ -147,6 +151,8 @@ fn with_a_synchronous_standby_no_failover_loses_or_repeats_anything() {
     assert_eq!(there, format!("{0}|{0}", rows.len()));
 }
 
+/// Attack (Hosts of a fleet): A failover or a restored backup takes acknowledged rows away.
+/// Defence: A server that lacks a batch is not used. Nothing is admitted, and a person decides.
 #[test]
 fn after_a_failover_that_has_lost_rows_nothing_is_admitted_until_they_are_back() {
     let Some(pair) = Pair::new(false) else { return };
@@ -182,6 +188,9 @@ fn after_a_failover_that_has_lost_rows_nothing_is_admitted_until_they_are_back()
     assert_eq!(world.effects_of("charge").len(), 2);
 }
 
+/// Attack (Hosts of a fleet): An administrator of the database turns its durability off while
+/// daemons work.
+/// Defence: Each transaction checks the settings of the server before and after its commit.
 #[test]
 fn a_commit_that_waits_while_somebody_turns_the_standby_off_does_not_count() {
     let Some(pair) = Pair::new(true) else { return };
@@ -204,6 +213,7 @@ fn a_commit_that_waits_while_somebody_turns_the_standby_off_does_not_count() {
     assert!(!world.has_ended());
 }
 
+/// Attack: see `a_commit_that_waits_while_somebody_turns_the_standby_off_does_not_count`.
 #[test]
 fn a_server_that_loses_its_synchronous_standby_while_a_daemon_works_gets_no_more_rows() {
     let Some(pair) = Pair::new(true) else { return };

@@ -140,6 +140,8 @@ fn killed_at_every_system_call_of_a_read_it_is_executed_once_at_most_and_answere
     crashes.run(|_| true);
 }
 
+/// Attack (Repeats, crashes and evidence): `kill -9` at any system call of a write.
+/// Defence: The intent is durable first. Nothing is executed at start.
 #[test]
 fn killed_at_every_system_call_of_a_write_it_is_executed_once_at_most_and_answered_truly() {
     if let Some(why) = missing() {
@@ -164,6 +166,8 @@ fn killed_at_every_system_call_of_a_refusal_it_is_refused_once_and_answered() {
     assert_eq!(crashes.world.effects_of("deploy"), [""; 0]);
 }
 
+/// Attack (Repeats, crashes and evidence): `kill -9` at any system call of a grant.
+/// Defence: One transaction contains the row, the grant and the reply.
 #[test]
 fn killed_at_every_system_call_of_a_grant_it_takes_effect_as_often_as_it_is_recorded() {
     if let Some(why) = missing() {

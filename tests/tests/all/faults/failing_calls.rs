@@ -162,6 +162,8 @@ fn a_request_that_could_not_be_read_is_read_when_it_can_be() {
     assert!(!failing.struck_at_their_file.is_empty(), "no fault has met a request's file");
 }
 
+/// Attack (Repeats, crashes and evidence): Any one system call of the disk fails.
+/// Defence: There is no proof without a commit. The next call starts from a clean state.
 #[test]
 fn every_file_call_of_a_write_that_meets_a_bad_disk_leaves_the_truth_and_a_host_that_works() {
     every_call_fails_with("EIO", Lasting::Once);

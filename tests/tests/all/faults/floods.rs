@@ -10,6 +10,8 @@ fn queue() -> Option<usize> {
     std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").ok()?.trim().parse().ok()
 }
 
+/// Attack (Load and space): The kernel drops notifications.
+/// Defence: After an overflow, the directories are listed.
 #[test]
 fn notifications_that_the_kernel_had_to_drop_cost_no_request_its_answer() {
     let Some(queue) = queue().filter(|queue| *queue <= 100_000) else {
@@ -48,6 +50,8 @@ fn notifications_that_the_kernel_had_to_drop_cost_no_request_its_answer() {
 /// How many documents of the largest size are sent at once; more than are ever read at once.
 const LARGE: usize = 80;
 
+/// Attack (Load and space): Many files and the largest documents fill the memory.
+/// Defence: The number of names and of undecided documents per group is limited.
 #[test]
 fn a_hundred_thousand_files_and_the_largest_documents_of_one_group_fit_in_memory_and_hide_nobody_else() {
     let world = World::builder().process();

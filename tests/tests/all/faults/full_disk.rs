@@ -25,6 +25,8 @@ fn fill(world: &World) {
     }
 }
 
+/// Attack (Repeats, crashes and evidence): The disk is full.
+/// Defence: The call is refused before the effect. Space is reserved for outcomes.
 #[test]
 fn on_a_full_disk_nothing_is_executed_what_was_under_way_is_recorded_and_freed_space_is_enough_to_go_on() {
     let mut world = World::builder().script("demo", &format!("{SCRIPT}\n{HELD}")).down();
@@ -121,6 +123,8 @@ fn a_caller_whose_outcome_cannot_be_written_keeps_the_loop_from_no_wait() {
     std::fs::remove_file(world.path("held.log")).unwrap();
 }
 
+/// Attack (Providers and modules): The disk of the log is full.
+/// Defence: `tracing` reports no fault of its own.
 #[test]
 fn a_log_that_cannot_be_written_stops_nothing() {
     // A provider without its secret is a line of the log.

@@ -120,6 +120,9 @@ impl Session {
     }
 }
 
+/// Attack (Repeats, crashes and evidence): A power cut at any moment loses any part of the unsynced
+/// data.
+/// Defence: An outcome is synced before its reply, and the intent of a write before the write.
 #[test]
 fn after_a_power_cut_at_any_moment_everything_acknowledged_is_there_and_the_rest_is_closed_by_the_next_start() {
     if let Some(why) = missing() {

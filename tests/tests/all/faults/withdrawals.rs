@@ -26,6 +26,9 @@ fn withdrawn_in_time(world: &World, group: &Group, document: Value) -> String {
     id
 }
 
+/// Attack (The group's socket): A shim removes the file of its request while the host writes the
+/// row.
+/// Defence: Of two that remove a file, one succeeds. If it is the shim, no effect begins.
 #[test]
 fn a_request_whose_file_is_removed_while_its_row_is_written_has_no_effect() {
     if let Some(reason) = missing() {
@@ -46,6 +49,7 @@ fn a_request_whose_file_is_removed_while_its_row_is_written_has_no_effect() {
     assert_eq!(world.effects_of("charge").len(), 1);
 }
 
+/// Attack: see `a_request_whose_file_is_removed_while_its_row_is_written_has_no_effect`.
 #[test]
 fn a_question_whose_file_is_removed_while_its_row_is_written_is_withdrawn() {
     if let Some(reason) = missing() {

@@ -91,6 +91,8 @@ fn hitl_record_expiration() {
     });
 }
 
+/// Attack (Files provider): `write_file` or `apply_patch` writes.
+/// Defence: They only propose. The intent of `apply_proposal` consumes the approval.
 #[test]
 fn write_file_returns_hitl_required() {
     let world = world();
@@ -138,6 +140,9 @@ fn apply_proposal_with_an_expired_hitl_id() {
     assert!(!workspace(&world).join("src/main.py").exists());
 }
 
+/// Attack (Files provider): A file is edited or a directory is replaced between the approval and
+/// the change.
+/// Defence: The exchange is verified on both sides and reverted. Edits of others are left in place.
 #[test]
 fn apply_proposal_with_a_modified_file() {
     let world = world();
@@ -152,6 +157,7 @@ fn apply_proposal_with_a_modified_file() {
     assert_eq!(code(&apply(&developer, "src/main.py", &id)), "proposal_unknown", "one-time use, whatever came of it");
 }
 
+/// Attack: see `proposals_of_another_group_cannot_be_applied`.
 #[test]
 fn apply_proposal_with_a_path_mismatch() {
     let world = world();

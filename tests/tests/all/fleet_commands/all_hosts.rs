@@ -43,6 +43,10 @@ fn one_command_stops_the_calls_of_all_hosts() {
     assert_eq!(fleet_rows(&two.b).len(), 2);
 }
 
+/// Attack (Hosts of a fleet): One host is cut off, so that a kill switch for all hosts waits for
+/// it.
+/// Defence: All hosts get it at the same time. The output names each host that has not confirmed
+/// it.
 #[test]
 fn a_host_that_does_not_answer_keeps_the_kill_switch_from_no_other() {
     let Some(mut two) = down(PEOPLE, without_groups(), builder()) else { return };

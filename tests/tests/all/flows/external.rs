@@ -142,6 +142,11 @@ fn count(world: &World, grant: &str) -> i64 {
     found[0]["invocations"].as_i64().unwrap()
 }
 
+/// Attack (Flows and external agents): An external agent calls a tool that it was not given, or
+/// sets fixed values. It calls too often, too late, or after a newer version. It calls after its
+/// access has ended or the operator has changed the rules.
+/// Defence: Every condition is checked in each call's transaction. The call is counted in the
+/// intent's transaction.
 #[test]
 fn an_external_agent_reads_its_flow_and_calls_its_tools_and_nothing_else() {
     let mut world = world();
@@ -178,6 +183,10 @@ fn an_external_agent_reads_its_flow_and_calls_its_tools_and_nothing_else() {
     assert_eq!(world.effects_of("charge").len(), 0);
 }
 
+/// Attack (Flows and external agents): A bearer is guessed, or used with another name. It is read
+/// from the database, a log, a list or a stored reply.
+/// Defence: It has 256 random bits and is shown once; only its hash is stored. Wrong bearers get
+/// one answer, are slowed down, and are counted in the ledger.
 #[test]
 fn requests_without_a_bearer_or_with_a_foreign_one_learn_nothing() {
     let mut world = world();
@@ -213,6 +222,7 @@ fn requests_without_a_bearer_or_with_a_foreign_one_learn_nothing() {
     assert_eq!(refused, 1, "counted in one row, not one each");
 }
 
+/// Attack: see `an_external_agent_reads_its_flow_and_calls_its_tools_and_nothing_else`.
 #[test]
 fn an_access_ends_with_time_with_a_word_and_with_the_version() {
     let mut world = world();
@@ -248,6 +258,7 @@ fn an_access_ends_with_time_with_a_word_and_with_the_version() {
     assert_eq!(world.query("SELECT caller FROM exposures WHERE caller LIKE 'outside:%'"), [Value::Null; 0]);
 }
 
+/// Attack: see `an_external_agent_reads_its_flow_and_calls_its_tools_and_nothing_else`.
 #[test]
 fn switched_off_external_agents_do_nothing_and_accesses_can_still_be_ended() {
     let mut world = world();
@@ -277,6 +288,10 @@ fn switched_off_external_agents_do_nothing_and_accesses_can_still_be_ended() {
     assert_eq!(agent.no("notes"), "FLOW_EXTERNAL_GRANT_TOOL_DENIED");
 }
 
+/// Attack (Flows and external agents): An external write is made without a person, twice, or after
+/// its access has ended.
+/// Defence: The tier is `human`, unless a profile sets another one for writes. The card names the
+/// flow, its version and who gave the access. The call is decided again after the approval.
 #[test]
 fn a_write_of_an_external_agent_asks_a_person_and_is_made_once() {
     let mut world = world();
@@ -325,6 +340,7 @@ fn a_write_of_an_external_agent_asks_a_person_and_is_made_once() {
     assert_eq!(world.effects_of("charge").len(), 1);
 }
 
+/// Attack: see `an_external_agent_reads_its_flow_and_calls_its_tools_and_nothing_else`.
 #[test]
 fn concurrent_calls_never_exceed_the_given_number_even_if_the_daemon_dies() {
     let mut world = builder("").down();
@@ -348,6 +364,7 @@ fn concurrent_calls_never_exceed_the_given_number_even_if_the_daemon_dies() {
     assert_eq!(agent.no("note"), "FLOW_EXTERNAL_GRANT_DENIED");
 }
 
+/// Attack: see `an_external_agent_reads_its_flow_and_calls_its_tools_and_nothing_else`.
 #[test]
 fn started_calls_are_counted_even_if_the_daemon_dies() {
     let mut world = builder("").down();
@@ -373,6 +390,10 @@ fn started_calls_are_counted_even_if_the_daemon_dies() {
     assert_eq!((count(&world, &agent.grant), begun(&world)), (2, 2));
 }
 
+/// Attack (Flows and external agents): A foreign name, a browser page or an unintended proxy sends
+/// requests of external agents.
+/// Defence: Only literal names of this machine and named hosts are accepted. A request through a
+/// proxy must use a named host. Other origins are refused.
 #[test]
 fn a_host_that_nobody_has_named_and_a_browser_are_turned_away() {
     let mut world = builder("").down();
@@ -453,6 +474,11 @@ fn every_refusal_of_the_interface_has_a_code_and_an_unknown_path_is_not_found() 
     }
 }
 
+/// Attack (Flows and external agents): An external agent asks for a result after its access has
+/// ended, or reads while everything is stopped.
+/// Defence: The access and the kill switch are checked for results and flows as for calls.
+///
+/// Attack: see `a_profile_that_says_nothing_of_writes_lets_none_pass`.
 #[test]
 fn revocation_and_kill_switch_end_an_external_grant_completely() {
     let mut world = world();
@@ -504,6 +530,12 @@ fn a_production_tool_takes_its_gate_and_a_person_each_time() {
     assert_eq!(world.effects_of("deploy").len(), 1);
 }
 
+/// Attack (Flows and external agents): An external agent fills the disk with repeated answers, uses
+/// up a provider's hourly limit, or leaves operators no place.
+/// Defence: No copy of an earlier answer is stored. Each access has 120 reads and 30 writes per
+/// minute, including lookups before a write. Operators have places of their own.
+///
+/// Attack: see `a_profile_that_says_nothing_of_writes_lets_none_pass`.
 #[test]
 fn repeated_replies_are_stored_once_and_failures_name_no_remote_text() {
     let more = "[[flows.external_agent.allowed_tools]]\nid = \"broken\"\ndescription = \"Fails\"\nprovider = \"demo\"\n\
@@ -528,6 +560,10 @@ fn repeated_replies_are_stored_once_and_failures_name_no_remote_text() {
     assert!(!failed.to_string().contains("the remote said no"), "{failed}");
 }
 
+/// Attack (Flows and external agents): An external agent sends data that the broker and a reader
+/// interpret differently.
+/// Defence: Duplicate keys, inexact numbers and unpaired surrogates are refused, over HTTP and at
+/// `/mcp`.
 #[test]
 fn ambiguous_or_lossy_json_of_external_agents_is_refused() {
     let mut world = world();
@@ -551,6 +587,9 @@ fn ambiguous_or_lossy_json_of_external_agents_is_refused() {
     assert_eq!(count(&world, &agent.grant), 1);
 }
 
+/// Attack (Flows and external agents): A lost reply to the last permitted call leads to no call, or
+/// to a second one.
+/// Defence: The same key and parameters are the same call, also when all calls are used.
 #[test]
 fn the_last_call_once_more_is_that_call() {
     let mut world = world();
@@ -568,6 +607,7 @@ fn the_last_call_once_more_is_that_call() {
     assert_eq!(code(&again("key-5", "x").1), "FLOW_EXTERNAL_GRANT_DENIED");
 }
 
+/// Attack: see `a_client_sees_the_tools_of_its_access_and_calls_them`.
 #[test]
 fn one_who_sends_slowly_or_waits_long_keeps_nobody_else_out() {
     let mut world = world();

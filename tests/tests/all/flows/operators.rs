@@ -175,6 +175,10 @@ fn every_surface_gives_the_same() {
     }
 }
 
+/// Attack (Flows and external agents): A remote operator token is used outside its scope: for
+/// another vault or tier, for tools, or to answer an approval.
+/// Defence: Scope, tier, vault, expiry and creator are checked in each request's transaction. Every
+/// other command is refused. A flow of another tier looks like a missing one.
 #[test]
 fn a_token_reaches_what_it_says_and_nothing_else() {
     let mut world = world(TOOLS);
@@ -210,6 +214,7 @@ fn a_token_reaches_what_it_says_and_nothing_else() {
     assert!(world.rows().iter().all(|row| row.kind != "intended"), "nothing was called");
 }
 
+/// Attack: see `a_token_reaches_what_it_says_and_nothing_else`.
 #[test]
 fn flows_of_other_scopes_are_as_good_as_none() {
     let mut world = world(TOOLS);
@@ -283,6 +288,10 @@ fn flows_of_other_scopes_are_as_good_as_none() {
     assert_eq!(world.query("SELECT flow_id FROM flow_versions").len(), 4);
 }
 
+/// Attack (Flows and external agents): such a token outlives the person who created it, or is
+/// disclosed later
+/// Defence: it ends when its maker no longer administers; the bearer is 256 random bits, shown
+/// once, of which the hash is stored
 #[test]
 fn a_token_ends_with_time_with_a_word_and_with_the_person_who_made_it() {
     let mut world = world(TOOLS);
@@ -327,6 +336,7 @@ fn a_token_ends_with_time_with_a_word_and_with_the_person_who_made_it() {
     assert_eq!(world.query("SELECT token_id FROM operator_tokens"), [json!({ "token_id": next.token })]);
 }
 
+/// Attack: see `a_token_reaches_what_it_says_and_nothing_else`.
 #[test]
 fn a_token_is_for_one_vault_and_what_it_reads_is_kept_nowhere() {
     let mut world = world(TOOLS);
@@ -351,6 +361,9 @@ fn a_token_is_for_one_vault_and_what_it_reads_is_kept_nowhere() {
     assert!(made.caller.starts_with("person:"), "{made:?}");
 }
 
+/// Attack (Flows and external agents): A leaked operator token continues in the access that it has
+/// given, or ends approved versions.
+/// Defence: That access ends with the token. Only people end canonical versions.
 #[test]
 fn external_grants_of_a_token_end_with_it_and_it_cannot_end_approved_flows() {
     let mut world = world(TOOLS);
@@ -371,6 +384,7 @@ fn external_grants_of_a_token_end_with_it_and_it_cannot_end_approved_flows() {
     assert_eq!(own.invoke("note", &json!({})).0, 200, "another's is what it was");
 }
 
+/// Attack: see `repeated_replies_are_stored_once_and_failures_name_no_remote_text`.
 #[test]
 fn operators_find_a_place_however_many_agents_wait() {
     let mut world = world(TOOLS);
@@ -413,6 +427,10 @@ fn operators_find_a_place_however_many_agents_wait() {
     });
 }
 
+/// Attack (Flows and external agents): An operator's request has different meanings in path and
+/// body, contains members of the envelope, or fills the disk.
+/// Defence: Ambiguous requests are refused. The envelope is the broker's. There are 100 requests at
+/// once and 10 per second. Reads are not stored.
 #[test]
 fn requests_of_operators_are_parsed_strictly() {
     let mut world = world(TOOLS);

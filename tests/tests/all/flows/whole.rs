@@ -207,6 +207,8 @@ fn given_before(world: &World, count: usize, issued_by: &str, revoked_at: &str) 
     assert_eq!(ledger.execute(&copies, []).unwrap(), count);
 }
 
+/// Attack (Flows and external agents): A token or group creates access without end.
+/// Defence: The limit is 10,000 per caller and 100,000 in total.
 #[test]
 fn one_who_gives_access_without_end_takes_nobody_elses_places() {
     let mut world = World::builder().config(&format!("{CONFIG}\n{TOOLS}")).up();

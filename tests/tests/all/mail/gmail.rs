@@ -245,6 +245,7 @@ fn lost(fields: impl Fn(&str) -> Value + Send + Sync + 'static) -> Value {
     reply
 }
 
+/// Attack: see `the_meaning_of_a_refusal_is_told_and_a_change_without_an_answer_is_unknown`.
 #[test]
 fn a_mail_whose_answer_was_lost_is_found_by_the_nonce_and_never_sent_again() {
     // Gmail has replaced the `Message-ID`, and kept the field of the broker.
@@ -259,6 +260,10 @@ fn a_mail_whose_answer_was_lost_is_found_by_the_nonce_and_never_sent_again() {
     assert!(code(&reply) == "outcome_unknown" && error(&reply).contains("is in SENT."), "{reply}");
 }
 
+/// Attack (Providers and modules): The answer to a mail sent over Gmail's API is lost, a page, or
+/// empty.
+/// Defence: `provider_mail::gmail::client`: only an answer with the id of the message confirms a
+/// change.
 #[test]
 fn the_meaning_of_a_refusal_is_told_and_a_change_without_an_answer_is_unknown() {
     let fault = |reason: &str| {
@@ -307,6 +312,10 @@ fn the_meaning_of_a_refusal_is_told_and_a_change_without_an_answer_is_unknown() 
     }
 }
 
+/// Attack (Providers and modules): Gmail's API sends deep, endless or wrong JSON, ids that lead
+/// elsewhere, a redirect, or one message that cannot be listed.
+/// Defence: `provider_mail::gmail`: bounded bytes of each answer, ids of plain characters, no
+/// redirect; a message hides no other.
 #[test]
 fn an_answer_without_sense_or_end_is_a_failure_and_the_host_lives() {
     let large = "x".repeat(5 * 1024 * 1024);
@@ -337,6 +346,7 @@ fn an_answer_without_sense_or_end_is_a_failure_and_the_host_lives() {
     world.settle();
 }
 
+/// Attack: see `an_answer_without_sense_or_end_is_a_failure_and_the_host_lives`.
 #[test]
 fn a_hostile_message_hides_no_other_and_a_list_costs_what_was_asked_for() {
     let many: Vec<Value> = (0..1000).map(|number| json!({ "id": format!("m{number}") })).collect();

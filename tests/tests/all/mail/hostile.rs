@@ -108,6 +108,9 @@ fn sent(imap: u16, smtp: u16) -> Value {
     reply
 }
 
+/// Attack (Providers and modules): The answer to a sent mail or to a move is lost.
+/// Defence: `provider_mail::failures`: from the first byte of the change on, only an answer of the
+/// server settles it.
 #[test]
 fn a_mail_whose_acceptance_was_lost_is_unknown_and_never_sent_again() {
     let (imap_port, imap_seen) = server("* OK here\r\n", |line, stream, _| imap(line, stream));
@@ -180,6 +183,7 @@ fn a_mail_is_sent_although_its_copy_cannot_be_saved() {
     assert!(seen.count("Date: ") == 1);
 }
 
+/// Attack: see `a_mail_whose_acceptance_was_lost_is_unknown_and_never_sent_again`.
 #[test]
 fn a_move_whose_answer_was_lost_is_unknown_and_is_not_repeated() {
     let (port, seen) =
@@ -289,6 +293,9 @@ fn an_access_token_signs_in_at_both_servers_and_a_refused_one_says_so() {
     assert!(error(&reply).contains("Signing in failed") && error(&reply).contains("expired"), "{reply}");
 }
 
+/// Attack (Providers and modules): A mail server sends a literal of 4 GiB, a line without end,
+/// answers without end, or no IMAP.
+/// Defence: `provider_mail::limited`: bounded bytes of a connection and of an answer.
 #[test]
 fn a_server_that_sends_too_much_or_no_imap_is_left_and_costs_no_memory() {
     let floods: [Answer; 6] = [

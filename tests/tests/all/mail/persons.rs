@@ -151,6 +151,9 @@ fn a_person_reads_and_sends_with_the_account_that_an_operator_linked() {
     world.settle();
 }
 
+/// Attack (Providers and modules): A mail has the password of another account of its reader.
+/// Defence: `secrets::vault::passwords_of_others`: the result of each call of a person is searched
+/// for them, within a budget.
 #[test]
 fn a_mail_with_the_password_of_another_account_shows_no_password() {
     const CALENDARS: &str = "calendar-Password of ann, \"quoted\"";

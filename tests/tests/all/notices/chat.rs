@@ -36,6 +36,8 @@ fn a_yes_from_a_chat_lets_the_call_run_once_and_says_who_and_through_whom() {
     assert!(code(&reply) == "approval_denied" && error(&reply).contains("Their reason: it is Friday."), "{reply}");
 }
 
+/// Attack (Approvals and notices): An unknown sender answers, or one who cannot approve.
+/// Defence: Nothing changes, and there is a row.
 #[test]
 fn chat_answers_of_unknown_or_unauthorized_people_change_nothing_and_are_recorded() {
     let world = world(|_| String::new());
@@ -66,6 +68,9 @@ fn chat_answers_of_unknown_or_unauthorized_people_change_nothing_and_are_recorde
     assert_eq!(code(&developer.reply(&id)), "approval_denied");
 }
 
+/// Attack (Approvals and notices): A chat account approves a production action.
+/// Defence: Chats answer such approvals and show their codes only if an operator allows it for
+/// person and channel. Access, accounts, definitions and flows are never answered there.
 #[test]
 fn production_is_answered_in_a_chat_only_where_an_operator_allows_it_and_access_never() {
     let mut world = world_down(|_| String::new());
@@ -113,6 +118,9 @@ fn production_is_answered_in_a_chat_only_where_an_operator_allows_it_and_access_
     assert_eq!(world.effects_of("deploy").len(), 1);
 }
 
+/// Attack (Approvals and notices): A sender guesses codes in a chat.
+/// Defence: After five wrong codes, the sender is ignored for a while. Unknown senders count as
+/// one.
 #[test]
 fn codes_can_be_guessed_only_a_few_times_and_others_are_not_silenced_with_the_guesser() {
     let world = world(|_| "[people.bob]\nuid = 77003\napproves = {}\nchat = [\"telegram:5\"]\n".to_owned());
@@ -176,6 +184,9 @@ fn two_answers_at_once_are_one() {
     }
 }
 
+/// Attack (Approvals and notices): Somebody who finds the port answers over HTTP.
+/// Defence: A channel's token is required. It is compared in constant time, and attempts are slowed
+/// down. Browsers and other host names are refused.
 #[test]
 fn a_channel_with_a_token_hands_answers_in_over_http_and_nobody_else_does() {
     let digest = |token: &str| String::from(config::web::TokenDigest::of(token));

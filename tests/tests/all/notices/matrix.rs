@@ -33,6 +33,9 @@ fn responses(reader: &MatrixUser, room: &str, broker: &str) -> Vec<Value> {
     all.filter(|message| message["msgtype"] == "m.notice").collect()
 }
 
+/// Attack (Approvals and notices): A value has an address that a Matrix client would fetch for a
+/// preview.
+/// Defence: The card is in a block of code, where clients make no links.
 #[test]
 fn a_card_arrives_in_the_room_and_words_answer_it_once() {
     let Some(mut server) = MatrixServer::start() else { return };
@@ -87,6 +90,15 @@ fn a_card_arrives_in_the_room_and_words_answer_it_once() {
     }
 }
 
+/// Attack (Approvals and notices): A member of a Matrix room writes an event that looks encrypted,
+/// or puts the account out.
+/// Defence: The state of the room decides whether it is encrypted. `status` names a lost room, and
+/// an invitation is accepted.
+///
+/// Attack (Approvals and notices): A member of a Matrix room writes an event that cannot be read.
+/// Defence: Each event is read alone, so it blocks no other.
+///
+/// Attack: see `only_new_words_of_another_member_are_an_answer`.
 #[test]
 fn strangers_edits_and_other_rooms_answer_nothing() {
     let Some(server) = MatrixServer::start() else { return };
@@ -166,6 +178,7 @@ fn a_room_that_is_encrypted_or_closed_and_a_refused_token_are_named() {
     }
 }
 
+/// Attack: see `strangers_edits_and_other_rooms_answer_nothing`.
 #[test]
 fn an_account_that_was_put_out_of_the_room_comes_back_when_it_is_invited() {
     let Some(server) = MatrixServer::start() else { return };

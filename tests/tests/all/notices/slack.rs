@@ -36,6 +36,8 @@ fn text(message: &Value) -> &str {
     message["blocks"][0]["elements"][0]["elements"][0]["text"].as_str().unwrap()
 }
 
+/// Attack (Approvals and notices): A value mentions everybody in a channel of Slack.
+/// Defence: The card is in a block that shows text literally.
 #[test]
 fn a_card_has_two_buttons_and_a_press_runs_the_call_once() {
     let slack = Slack::start();
@@ -80,6 +82,7 @@ fn a_card_has_two_buttons_and_a_press_runs_the_call_once() {
     holds_no_token(&world);
 }
 
+/// Attack: see `only_own_words_of_a_member_of_the_workspace_in_the_channel_are_an_answer`.
 #[test]
 fn other_channels_apps_and_workspaces_answer_nothing() {
     let slack = Slack::start();
@@ -117,6 +120,9 @@ fn other_channels_apps_and_workspaces_answer_nothing() {
     assert_eq!(code(&developer.reply(&id)), "executed");
 }
 
+/// Attack (Approvals and notices): A connection to Slack is cut, or brings a huge or unreadable
+/// message.
+/// Defence: A message is bounded, and words come again on the next connection. They count once.
 #[test]
 fn lost_connections_are_opened_again_and_words_are_not_lost() {
     let slack = Slack::start();

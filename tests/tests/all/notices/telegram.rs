@@ -34,6 +34,7 @@ fn holds_no_token(world: &World) {
     assert!(!format!("{stored:?}").contains("standin_Token"), "{stored:?}");
 }
 
+/// Attack: see `faults_are_waited_out_and_an_answer_given_meanwhile_counts`.
 #[test]
 fn a_card_has_two_buttons_and_approve_runs_the_call_once() {
     let telegram = Telegram::start();
@@ -80,6 +81,7 @@ fn a_card_has_two_buttons_and_approve_runs_the_call_once() {
     holds_no_token(&world);
 }
 
+/// Attack: see `only_the_own_words_of_a_person_in_the_configured_chat_are_an_answer`.
 #[test]
 fn others_chats_and_words_answer_nothing() {
     let telegram = Telegram::start();
@@ -128,6 +130,7 @@ fn others_chats_and_words_answer_nothing() {
     assert_eq!(code(&developer.reply(&id)), "executed");
 }
 
+/// Attack: see `only_the_own_words_of_a_person_in_the_configured_chat_are_an_answer`.
 #[test]
 fn in_a_group_the_buttons_stay_until_enough_people_have_agreed_and_strangers_get_no_reply() {
     const GROUP: i64 = -1_001_234;
@@ -159,6 +162,9 @@ fn in_a_group_the_buttons_stay_until_enough_people_have_agreed_and_strangers_get
     assert_eq!(telegram.count("answerCallbackQuery"), 2, "each answer has one reply");
 }
 
+/// Attack (Approvals and notices): A response of the Bot API is hostile, or an answer is delivered
+/// twice.
+/// Defence: Responses are bounded, and no error quotes them. An approval is consumed once.
 #[test]
 fn faults_are_waited_out_and_an_answer_given_meanwhile_counts() {
     let telegram = Telegram::start();
@@ -183,6 +189,7 @@ fn faults_are_waited_out_and_an_answer_given_meanwhile_counts() {
     holds_no_token(&world);
 }
 
+/// Attack: see `faults_are_waited_out_and_an_answer_given_meanwhile_counts`.
 #[test]
 fn a_late_press_is_answered_with_a_message_and_counts_once_over_kills() {
     let telegram = Telegram::start();

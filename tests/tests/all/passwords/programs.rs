@@ -130,6 +130,9 @@ fn a_password_whose_outcome_cannot_be_written_is_collected_once_it_can_be() {
     lacks_password(&developer.ask(result(&request)));
 }
 
+/// Attack (Providers and modules): The program of a password manager fails, floods or prints its
+/// token.
+/// Defence: `provider_passwords::store::program`: bounded output, own secrets redacted.
 #[test]
 fn a_program_that_fails_talks_nonsense_or_does_not_end_costs_the_call_alone() {
     let directory = tempfile::tempdir().unwrap();

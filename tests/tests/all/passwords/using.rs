@@ -84,6 +84,8 @@ forbid (principal, action == Action::\"demo.sign_in\", resource) when { context.
 
 const AUTO: &str = "write = \"auto\"\n";
 
+/// Attack (Providers and modules): An action that got a password returns it to the agent.
+/// Defence: The password is searched for and redacted in every form.
 #[test]
 fn an_action_gets_a_password_that_the_agent_does_not_see() {
     let Some((_store, world, developer)) = world(AUTO) else { return };
@@ -123,6 +125,10 @@ fn a_password_that_an_action_repeats_does_not_come_back() {
     assert!(!reply.to_string().contains(GITHUB), "{reply}");
 }
 
+/// Attack (Providers and modules): An agent uses a password without a right for the provider, in
+/// another parameter, or beyond a limit.
+/// Defence: `policy::decide`: the stricter verdict of both calls, step by step; only actions and
+/// parameters that an operator has named.
 #[test]
 fn both_calls_must_be_permitted_before_a_person_is_asked() {
     let Some((_store, mut world, developer)) = world(AUTO) else { return };
@@ -173,6 +179,9 @@ fn both_calls_must_be_permitted_before_a_person_is_asked() {
     }
 }
 
+/// Attack (Providers and modules): A person without the right for a provider, or one person of two,
+/// approves the use of a password there.
+/// Defence: `engine::approval_requests`: the right for both providers and the larger quorum.
 #[test]
 fn approvers_need_the_right_for_both_providers_and_the_larger_quorum_counts() {
     let more = "[approvals.actions.demo.sign_in]\nquorum = 2\n
@@ -192,6 +201,10 @@ fn approvers_need_the_right_for_both_providers_and_the_larger_quorum_counts() {
     assert_eq!(code(&developer.reply(&request)), "executed");
 }
 
+/// Attack (Providers and modules): The result of a nested call gets the milder inspection of
+/// another provider, or outlives its grant.
+/// Defence: `engine::clean`, `commands::results`: the declaration, profile and grant of the nested
+/// action.
 #[test]
 fn the_result_is_inspected_as_one_of_the_other_provider() {
     let profile = "write = \"auto\"\n[providers.passwords]\nsuspicious = \"off\"\nhostile = \"off\"\n
@@ -205,6 +218,7 @@ fn the_result_is_inspected_as_one_of_the_other_provider() {
     assert!(!reply.to_string().contains("eve@example.com"), "{reply}");
 }
 
+/// Attack: see `the_result_is_inspected_as_one_of_the_other_provider`.
 #[test]
 fn a_stored_result_is_given_again_only_as_far_as_the_other_provider_still_permits() {
     let Some((_store, world, developer)) = world(AUTO) else { return };
@@ -219,6 +233,10 @@ fn a_stored_result_is_given_again_only_as_far_as_the_other_provider_still_permit
     assert_eq!(code(&developer.ask(result)), "no_grant");
 }
 
+/// Attack (Providers and modules): A password has characters that the guard of the other action
+/// refuses, such as the end of a line.
+/// Defence: `kernel::execution`: the guard, the level and the seal are judged again with the
+/// password itself.
 #[test]
 fn the_guard_of_the_other_action_sees_the_password_itself() {
     let account = "[providers.mail]\nkind = \"mail\"\naddress = \"ada@example.com\"\n\
@@ -250,6 +268,7 @@ fn a_use_that_did_not_reach_the_other_provider_counts_for_no_breaker_of_it() {
     assert!(world.effects_of("sign_in").is_empty());
 }
 
+/// Attack: see `both_calls_must_be_permitted_before_a_person_is_asked`.
 #[test]
 fn the_limits_of_the_other_provider_count() {
     let Some((_store, world, developer)) = world(AUTO) else { return };
@@ -262,6 +281,7 @@ fn the_limits_of_the_other_provider_count() {
     assert_eq!(world.effects_of("sign_in").len(), 1);
 }
 
+/// Attack: see `both_calls_must_be_permitted_before_a_person_is_asked`.
 #[test]
 fn private_data_before_and_a_way_out_in_the_other_action_come_together() {
     let Some((_store, world, developer)) = world(AUTO) else { return };
@@ -302,6 +322,7 @@ fn an_outcome_that_is_lost_is_unknown_and_the_password_is_sent_once() {
     assert_eq!(world.effects_of("lost").len(), 1);
 }
 
+/// Attack: see `an_action_gets_a_password_that_the_agent_does_not_see`.
 #[test]
 fn a_password_that_could_not_be_kept_out_of_the_result_is_not_used() {
     let Some((store, world, developer)) = world(AUTO) else { return };

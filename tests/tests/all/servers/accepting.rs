@@ -20,6 +20,7 @@ fn granted(world: &mut World) -> Group {
     world.group("developer")
 }
 
+/// Attack: see `poisoned_descriptions_are_found`.
 #[test]
 fn tools_that_look_like_an_attack_are_accepted_only_by_name() {
     let Some(mut world) = odd_home(&["--poisoned"], TOOLS) else { return };

@@ -49,6 +49,11 @@ fn versions(world: &World) -> Vec<String> {
     versions
 }
 
+/// Attack (Definitions and servers): A server changes its definition, and the approver agrees to
+/// something outdated, an attack or a secret, or is tired.
+/// Defence: The approval request shows every difference and ends when the server changes again.
+/// Attacks and secrets are not offered. There is one request in ten minutes, none about denied
+/// changes, and none in chats.
 #[test]
 fn a_person_sees_what_is_different_and_with_the_yes_it_counts_under_the_running_daemon() {
     let Some((world, developer)) = odd() else { return };
@@ -117,6 +122,8 @@ fn the_metrics_keep_their_counts_when_definitions_are_accepted() {
     assert_eq!([after[&executed("read")], after[&executed("write")]].map(|count| count.to_string()), ["1", "1"]);
 }
 
+/// Attack: see
+/// `a_person_sees_what_is_different_and_with_the_yes_it_counts_under_the_running_daemon`.
 #[test]
 fn after_a_no_nobody_is_asked_the_same_again_and_what_is_taken_back_is_asked_no_more() {
     let Some((world, developer)) = odd() else { return };
@@ -163,6 +170,10 @@ fn an_hour_later(world: &World) {
     ledger.execute("UPDATE approvals SET asked_at = asked_at - 3600000", []).unwrap();
 }
 
+/// Attack (Definitions and servers): An accepted definition has no record, is lost when the daemon
+/// dies, or prevents the next start.
+/// Defence: The approval and the exchange have rows. The exchange is made at the next start.
+/// Definitions that no daemon could start with are not stored.
 #[test]
 fn a_yes_that_nobody_took_up_counts_from_the_next_start() {
     let Some((mut world, developer)) = odd() else { return };
@@ -176,6 +187,8 @@ fn a_yes_that_nobody_took_up_counts_from_the_next_start() {
     assert_eq!(text(&developer.ask(write("count"))), "1");
 }
 
+/// Attack: see
+/// `a_person_sees_what_is_different_and_with_the_yes_it_counts_under_the_running_daemon`.
 #[test]
 fn a_yes_is_none_any_more_once_an_operator_has_accepted_something_else() {
     let Some((mut world, developer)) = odd() else { return };
@@ -243,6 +256,8 @@ fn a_tool_that_is_new_is_offered_once_it_is_accepted_and_granted() {
     assert_eq!(text(&developer.ask(write("count"))), "1");
 }
 
+/// Attack: see
+/// `a_person_sees_what_is_different_and_with_the_yes_it_counts_under_the_running_daemon`.
 #[test]
 fn definitions_with_an_attack_or_a_secret_make_no_approval_request() {
     let Some((mut world, developer)) = odd() else { return };
@@ -260,6 +275,7 @@ fn definitions_with_an_attack_or_a_secret_make_no_approval_request() {
     std::fs::remove_file(world.path("odd.secret")).unwrap();
 }
 
+/// Attack: see `a_yes_that_nobody_took_up_counts_from_the_next_start`.
 #[test]
 fn definitions_that_no_daemon_would_start_with_are_not_accepted() {
     let Some((world, developer)) = odd() else { return };

@@ -7,6 +7,11 @@ use tests::group::{code, error, with};
 use tests::servers::{call, open, text};
 use tests::{runs, skipped, until};
 
+/// Attack (Definitions and servers): In the middle of a write, a server dies, hangs, floods, or
+/// answers nonsense or an error. The write is made again.
+/// Defence: The outcome is unknown unless nothing was sent. Nothing is sent twice.
+///
+/// Attack: see `tools_that_cannot_be_offered_name_the_reason`.
 #[test]
 fn every_misbehaviour_of_a_server_has_its_reason_code() {
     let Some((mut world, developer)) = odd() else { return };
@@ -50,6 +55,7 @@ fn every_misbehaviour_of_a_server_has_its_reason_code() {
     std::fs::remove_file(world.path("odd.secret")).unwrap();
 }
 
+/// Attack: see `every_misbehaviour_of_a_server_has_its_reason_code`.
 #[test]
 fn a_write_whose_answer_is_lost_is_not_sent_again() {
     let Some((world, developer)) = odd() else { return };
@@ -64,6 +70,7 @@ fn a_write_whose_answer_is_lost_is_not_sent_again() {
     world.settle();
 }
 
+/// Attack: see `every_misbehaviour_of_a_server_has_its_reason_code`.
 #[test]
 fn a_write_in_whose_middle_the_broker_is_killed_is_unknown_and_not_made_again() {
     let Some((mut world, developer)) = odd() else { return };
@@ -76,6 +83,9 @@ fn a_write_in_whose_middle_the_broker_is_killed_is_unknown_and_not_made_again() 
     world.settle();
 }
 
+/// Attack (Definitions and servers): A server asks the broker for a model, a person's input or
+/// files.
+/// Defence: Every such request is refused.
 #[test]
 fn requests_of_a_server_to_the_client_are_refused() {
     let Some((_world, developer)) = odd() else { return };
@@ -107,6 +117,7 @@ fn a_server_that_ends_again_and_again_is_left_alone_for_longer_and_longer() {
     until("the reason", || world.daemon_log().contains("it cannot be").then_some(()));
 }
 
+/// Attack: see `a_hostile_server_reaches_nothing_of_the_brokers`.
 #[test]
 fn a_server_has_no_process_without_its_broker() {
     if !is_apart() {
@@ -129,6 +140,9 @@ fn a_server_has_no_process_without_its_broker() {
     until("its end", || (!runs(&seconds)).then_some(()));
 }
 
+/// Attack (Definitions and servers): A hostile server reads the home, the keys or others' secrets,
+/// or leaves processes behind.
+/// Defence: It runs in the same sandbox as a bridge.
 #[test]
 fn a_hostile_server_reaches_nothing_of_the_brokers() {
     if !is_apart() {
@@ -173,6 +187,7 @@ fn a_hostile_server_reaches_nothing_of_the_brokers() {
     std::fs::remove_file(world.path("odd.secret")).unwrap();
 }
 
+/// Attack: see `a_tool_that_is_different_is_withdrawn_and_noted_until_it_is_accepted_again`.
 #[test]
 fn a_tool_that_is_different_is_not_called_while_another_caller_checks_it() {
     let Some((world, developer)) = odd() else { return };

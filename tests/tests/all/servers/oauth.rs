@@ -144,6 +144,11 @@ fn person(reply: &Value) -> &str {
     reply.pointer("/data/structuredContent/person").and_then(Value::as_str).unwrap_or_else(|| panic!("{reply}"))
 }
 
+/// Attack (Accounts): A person's call uses another's token, or a server echoes the token.
+/// Defence: Each account has its own connection. The credentials that a call used are searched for
+/// in its result.
+///
+/// Attack: see `a_person_is_back_where_this_providers_page_leads_and_nowhere_else`.
 #[test]
 fn a_server_is_called_with_the_account_of_the_person_behind_the_call() {
     let Some(mut stage) = stage(&[]) else { return };
@@ -185,6 +190,10 @@ fn a_server_is_called_with_the_account_of_the_person_behind_the_call() {
     assert!(!stage.state()["families"]["ann"]["revoked"].as_bool().unwrap());
 }
 
+/// Attack (Accounts): Two calls renew one token, or a caller gives up, and the server treats the
+/// second use as theft; or a crash comes between renewal and storage.
+/// Defence: There is one renewal for all waiters, stored before use. If the answer is lost, the old
+/// token is tried again.
 #[test]
 fn a_token_that_is_about_to_end_is_renewed_once_for_all_who_wait() {
     // Shorter than the margin, so that each call renews it first.
@@ -238,6 +247,7 @@ fn a_renewal_that_comes_when_nobody_waits_for_it_is_kept_like_any_other() {
     assert_eq!(stage.world.query(late).len(), 1, "what somebody waited for has its own outcome");
 }
 
+/// Attack: see `a_token_that_is_about_to_end_is_renewed_once_for_all_who_wait`.
 #[test]
 fn a_renewal_whose_answer_is_lost_loses_no_account() {
     let Some(mut stage) = stage(&["--lives", "50", "--grace", "600"]) else { return };
@@ -295,6 +305,9 @@ fn an_account_that_the_server_no_longer_knows_is_linked_again() {
     assert!(!linked.status.success() && said(&linked).contains("only a sign-in gives"), "{}", said(&linked));
 }
 
+/// Attack (Accounts): A token server fails, redirects, floods or answers nonsense, and a code is
+/// sent twice.
+/// Defence: No redirects, bounded, once; then the session ends.
 #[test]
 fn an_authorization_code_is_sent_once_even_if_the_token_server_fails() {
     let Some(stage) = stage(&[]) else { return };

@@ -53,6 +53,10 @@ fn a_remote_server_is_called_for_every_form_of_its_answers() {
     }
 }
 
+/// Attack (Definitions and servers): A remote server redirects the broker and its token.
+/// Defence: Redirects are not followed. Only https, or this machine, is permitted.
+///
+/// Attack: see `every_misbehaviour_of_a_server_has_its_reason_code`.
 #[test]
 fn every_misbehaviour_of_a_remote_server_has_its_reason_code() {
     let Some(remote) = remote(&[]) else { return };
@@ -96,6 +100,10 @@ fn a_server_that_forgets_who_asks_is_told_again() {
     assert!(code(&gone) == "provider_failed" && error(&gone).contains("ended before it was asked"), "{gone}");
 }
 
+/// Attack (Definitions and servers): A token is shown for an unrecorded or stopped look at a
+/// server, or is stored in the server's description.
+/// Defence: A look with a token has an intent of the broker, and a kill switch stops it. A
+/// description with a secret is not accepted.
 #[test]
 fn a_token_is_shown_to_the_server_and_to_nobody_else() {
     const TOKEN: &str = "t0ken-for-the-remote-server";
@@ -140,6 +148,7 @@ fn a_token_is_shown_to_the_server_and_to_nobody_else() {
     world.keep_secret(TOKEN);
 }
 
+/// Attack: see `every_misbehaviour_of_a_remote_server_has_its_reason_code`.
 #[test]
 fn only_an_address_that_cannot_be_listened_to_is_taken() {
     for (url, fault) in [

@@ -6,6 +6,7 @@ use tests::bridges::grant;
 use tests::group::code;
 use tests::servers::{call, open};
 
+/// Attack: see `a_bridge_that_takes_all_it_can_of_a_resource_is_stopped_at_its_limit`.
 #[test]
 fn a_server_that_takes_all_it_can_is_stopped_at_its_limit_and_serves_on() {
     let Some(mut world) = odd_home(&[], TOOLS) else { return };

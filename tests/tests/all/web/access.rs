@@ -7,6 +7,10 @@ use tests::group::code;
 use tests::visitor::{Visitor, reference};
 use tests::world::CONFIG;
 
+/// Attack (Order of the stages, and content): A person gives access above the own right, or access
+/// outlasts a revocation.
+/// Defence: The given level needs `approves`, and more than the request needs an administrator; a
+/// new grant or a revocation ends temporary grants.
 #[test]
 fn access_is_given_on_the_page_within_the_own_right_and_no_further() {
     let alice = String::from(config::web::TokenDigest::of("alices-token"));

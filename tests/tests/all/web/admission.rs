@@ -8,6 +8,8 @@ use tests::group::{call, code};
 use tests::until;
 use tests::visitor::{Visitor, form, link};
 
+/// Attack (The inbox): A sign-in link is stolen or used again, or a chat previews it.
+/// Defence: It is valid once, for ten minutes. Only a form uses it up.
 #[test]
 fn a_link_signs_in_once_and_looking_at_it_spends_nothing() {
     let mut world = world();
@@ -37,6 +39,8 @@ fn a_link_signs_in_once_and_looking_at_it_spends_nothing() {
     assert_eq!(thief.post("/sign-in/link", &[("secret", &late)]).status, 410);
 }
 
+/// Attack (The inbox): A page elsewhere sends the form (CSRF).
+/// Defence: `SameSite=Strict`, the exact `Origin`, and a value of the session in each form.
 #[test]
 fn forms_that_no_page_of_the_inbox_sent_answer_nothing() {
     let world = world();
@@ -74,6 +78,8 @@ fn forms_that_no_page_of_the_inbox_sent_answer_nothing() {
     assert_eq!(world.query("SELECT * FROM approval_answers").len(), 0);
 }
 
+/// Attack (The inbox): Another site's name leads to the inbox (DNS rebinding).
+/// Defence: `Host` must be the inbox's own name and port.
 #[test]
 fn a_name_that_somebody_else_made_lead_here_is_turned_away() {
     let world = world();
@@ -116,6 +122,8 @@ fn behind_a_proxy_only_the_public_name_counts_and_the_cookie_needs_tls() {
     assert_eq!(operator.say(&operator.request("GET", "/", &[("Host", &near)], "")).status, 421);
 }
 
+/// Attack (The inbox): The inbox is shown inside another page, or with another site's script.
+/// Defence: Every response has one policy: only the inbox's own files, no frames.
 #[test]
 fn every_reply_forbids_what_a_page_of_ours_never_does() {
     let world = world();
@@ -161,6 +169,9 @@ fn visitors_from_another_site_continue_to_the_approval_request_and_nowhere_else(
     assert!(operator.answer(&name, false, "").text.contains("You denied it"));
 }
 
+/// Attack (The inbox): A cookie is stolen and used later.
+/// Defence: Sessions end with time, with the person's access and with the daemon. Only digests are
+/// stored.
 #[test]
 fn a_session_ends_with_time_with_the_person_and_with_the_daemon() {
     let mut world = world();
@@ -185,6 +196,9 @@ fn a_session_ends_with_time_with_the_person_and_with_the_daemon() {
     assert_eq!(name(&after), name(&Visitor::signed_in(&world)));
 }
 
+/// Attack (The inbox): Somebody guesses tokens.
+/// Defence: Tokens have 256 random bits. They are compared in constant time, with few attempts at
+/// once.
 #[test]
 fn a_token_signs_in_its_person_and_a_flood_of_wrong_ones_is_slowed_down() {
     let world = world();
@@ -203,6 +217,8 @@ fn a_token_signs_in_its_person_and_a_flood_of_wrong_ones_is_slowed_down() {
     assert_eq!(thief.post("/sign-in/token", &[("secret", "alices-token")]).status, 303);
 }
 
+/// Attack (The inbox): Connections are slow, endless or too many.
+/// Defence: Headers, bodies, readers and places are limited, outside the loop.
 #[test]
 fn greedy_and_slow_clients_are_cut_off_and_calls_go_on() {
     let world = world();
@@ -231,6 +247,8 @@ fn greedy_and_slow_clients_are_cut_off_and_calls_go_on() {
     until("the end of who says nothing", || first.read_to_end(&mut said).is_ok().then_some(()));
 }
 
+/// Attack (The inbox): More slow connections arrive than there are places.
+/// Defence: The oldest connection of an unauthenticated client is closed.
 #[test]
 fn connections_of_strangers_give_way_to_those_of_people_who_are_signed_in() {
     let world = world();
@@ -265,6 +283,8 @@ fn connections_of_strangers_give_way_to_those_of_people_who_are_signed_in() {
     pages(&mut open, 2);
 }
 
+/// Attack (The inbox): Others can reach the inbox without encryption.
+/// Defence: It does not start.
 #[test]
 fn an_address_that_is_taken_or_public_keeps_the_host_from_starting() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

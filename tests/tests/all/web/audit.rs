@@ -14,6 +14,9 @@ fn as_alice(line: &str) -> (World, Visitor) {
     (world, alice)
 }
 
+/// Attack (The inbox): Text of an agent in the list of calls runs, hides, or breaks the page on a
+/// telephone.
+/// Defence: Every text is escaped, apart from the text around it; tables scroll by themselves.
 #[test]
 fn every_call_is_listed_with_its_story() {
     let (world, alice) = as_alice("audits = true\n");
@@ -67,6 +70,15 @@ fn older_calls_are_on_further_pages() {
     assert_eq!((on(&first), on(&second)), (100, 3));
 }
 
+/// Attack (The inbox): A person who may only approve reads what all groups have done, or revokes a
+/// grant.
+/// Defence: `http::web::activity`, `http::web::access`: `audits = true` reads, and `admin = true`
+/// revokes.
+///
+/// Attack (The inbox): A person without the right, or a form of another site, ends the access of an
+/// external agent.
+/// Defence: `http::web::flows`: `audits = true` reads. `admin = true` revokes, with a form of the
+/// session and the exact `Origin`.
 #[test]
 fn only_auditors_read_the_activity() {
     let (world, mut alice) = as_alice("approves = {}\n");
@@ -103,6 +115,7 @@ fn only_auditors_read_the_activity() {
     assert_eq!(led_to, 5, "{shown}");
 }
 
+/// Attack: see `only_auditors_read_the_activity`.
 #[test]
 fn access_is_a_matrix_in_which_an_administrator_revokes() {
     let (world, mut auditor) = as_alice("audits = true\n");

@@ -59,6 +59,8 @@ fn look_at(browser: &Chromium, name: &str) {
 /// A change of two files.
 const DIFF: &str = include_str!("change.diff");
 
+/// Attack (The inbox): A single key approves.
+/// Defence: Keys move to a button, and a second key confirms.
 #[test]
 fn in_a_browser_a_question_appears_by_itself_and_is_answered_by_keyboard() {
     let world = world();
@@ -104,6 +106,7 @@ fn in_a_browser_a_question_appears_by_itself_and_is_answered_by_keyboard() {
     assert!(complaints.is_empty(), "{complaints:?}");
 }
 
+/// Attack: see `every_call_is_listed_with_its_story`.
 #[test]
 fn in_a_browser_the_activity_renews_itself_and_fits_a_telephone() {
     let world = world();
@@ -321,6 +324,8 @@ fn in_a_browser_the_pages_about_all_groups_fit_a_telephone_and_draw_their_plots(
     assert!(times.iter().all(|(is_seen, _)| *is_seen) && times[0].1 != times[1].1, "{times:?}");
 }
 
+/// Attack (The inbox): The same in a real browser.
+/// Defence: Nothing runs, and the marks are visible.
 #[test]
 fn in_a_browser_nothing_that_agents_write_runs_or_hides() {
     let world = world();

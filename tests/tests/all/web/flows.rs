@@ -102,6 +102,7 @@ fn an_access_is_shown_with_its_issuer_its_end_its_state_and_its_calls() {
     assert_eq!(cells(&after, &grant)[5], "expired");
 }
 
+/// Attack: see `only_auditors_read_the_activity`.
 #[test]
 fn an_administrator_revokes_an_access_from_a_page_and_from_nowhere_else() {
     let (world, grant, bearer) = world();

@@ -113,6 +113,7 @@ fn the_last_use_of_a_grant_is_shown_for_the_provider_and_for_each_action() {
     assert!(cells(&page, ">developer</bdi>")[1].contains("no call counted"), "{page}");
 }
 
+/// Attack: see `grants_on_the_web_need_the_right_the_session_value_and_a_page_of_the_inbox`.
 #[test]
 fn an_administrator_grants_from_the_page_with_the_rules_of_the_command_line() {
     let (world, _) = world("audits = true\n");
@@ -165,6 +166,10 @@ fn an_administrator_grants_from_the_page_with_the_rules_of_the_command_line() {
     assert_eq!(code(&developer.call("charge", json!({}))), "grant_expired");
 }
 
+/// Attack (The inbox): A person without the right, or a form of another site, gives a group access
+/// from the page.
+/// Defence: `http::web::granting`: the form sends the command `grant`, with the same right as at
+/// the command line. It needs a value of the session and the exact `Origin`.
 #[test]
 fn grants_on_the_web_need_the_right_the_session_value_and_a_page_of_the_inbox() {
     let fields = |value: &str| {
@@ -203,6 +208,7 @@ fn grants_on_the_web_need_the_right_the_session_value_and_a_page_of_the_inbox() 
     }
 }
 
+/// Attack: see `a_person_narrows_the_grant_that_is_stored_then_and_its_denials_stay`.
 #[test]
 fn a_grant_is_narrowed_to_the_used_actions_and_every_other_action_is_refused() {
     let (world, mut alice) = world("audits = true\n");

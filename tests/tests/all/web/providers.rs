@@ -111,6 +111,8 @@ fn calls_are_counted_by_provider_and_outcome_and_the_breaker_is_the_real_one() {
     assert!(!page.contains("<svg"), "the calls are older than a day: {page}");
 }
 
+/// Attack (The inbox): A server's description of its tools runs as script on the page of providers.
+/// Defence: Every text is escaped, and a plot is made of numbers and of the broker's own words.
 #[test]
 fn every_action_is_listed_with_its_level_and_what_a_provider_says_is_text() {
     let world = world();
@@ -158,6 +160,11 @@ impl BatchWriter<Refusal> for Writer {
     fn rolled_back(&mut self) {}
 }
 
+/// Attack (The inbox): An agent makes so many rows that a page reads for a long time and holds up
+/// others.
+/// Defence: A page reads a bounded part of the ledger, in rows and bytes. These reads share a
+/// connection that no other page uses, and run one after the other. Names that are no providers are
+/// only counted.
 #[test]
 fn of_a_huge_ledger_the_pages_read_a_bounded_part() {
     const ROWS: i64 = 60_000;

@@ -173,6 +173,8 @@ fn has_policy(page: &Page, place: &str) {
     assert_eq!(page.header("x-content-type-options"), Some("nosniff"), "{place}");
 }
 
+/// Attack (The inbox): A new route of the inbox lacks one of the checks of the others.
+/// Defence: One table has every route. Each attack is tried on each of them.
 #[test]
 fn the_table_has_every_route_of_the_inbox() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host-broker/src/http/web.rs");
@@ -192,6 +194,7 @@ fn the_table_has_every_route_of_the_inbox() {
     assert_eq!(found, table);
 }
 
+/// Attack: see `the_table_has_every_route_of_the_inbox`.
 #[test]
 fn no_route_shows_anything_to_a_stranger_or_under_a_foreign_name() {
     let attacked = Attacked::new();
@@ -223,6 +226,7 @@ fn no_route_shows_anything_to_a_stranger_or_under_a_foreign_name() {
     assert!(attacked.is_unverified(), "no verification was started");
 }
 
+/// Attack: see `the_table_has_every_route_of_the_inbox`.
 #[test]
 fn no_route_changes_anything_without_the_value_of_the_session_and_the_exact_origin() {
     let attacked = Attacked::new();
@@ -261,6 +265,7 @@ fn no_route_changes_anything_without_the_value_of_the_session_and_the_exact_orig
     assert_eq!((state(), attacked.rows_of_people()), (before, rows));
 }
 
+/// Attack: see `the_table_has_every_route_of_the_inbox`.
 #[test]
 fn text_of_an_agent_is_escaped_on_every_page() {
     let attacked = Attacked::new();

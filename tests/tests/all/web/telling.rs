@@ -100,6 +100,8 @@ fn a_question_about_production_is_marked_in_words_and_in_form() {
     }
 }
 
+/// Attack (Cards): Values, names or files on a card contain invisible characters.
+/// Defence: Each has its name beside it. A warning above the card counts them.
 #[test]
 fn hidden_characters_are_named_where_they_stand_and_counted_above_the_card() {
     let world = with_files();

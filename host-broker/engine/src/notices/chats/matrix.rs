@@ -482,6 +482,10 @@ mod tests {
         answer(&serde_json::value::to_raw_value(&event).unwrap(), OWN)
     }
 
+    /// Attack (Approvals and notices): A message in Matrix is an edit or a quotation, or comes from
+    /// another room or the account itself.
+    /// Defence: Only new words of another member of the room are an answer. A quotation is removed
+    /// from a reply.
     #[test]
     fn only_new_words_of_another_member_are_an_answer() {
         let found = read(json!({}), json!({})).unwrap();
@@ -503,6 +507,7 @@ mod tests {
         }
     }
 
+    /// Attack: see `only_new_words_of_another_member_are_an_answer`.
     #[test]
     fn a_reply_is_read_without_its_quotation() {
         let relation = json!({ "m.in_reply_to": { "event_id": "$0" } });

@@ -358,6 +358,10 @@ mod tests {
         to
     }
 
+    /// Attack (Approvals and notices): A message in Slack is an edit, or comes from another
+    /// channel, app or workspace.
+    /// Defence: Only new words and presses of a member of the bot's own workspace count, in the
+    /// configured channel.
     #[test]
     fn only_own_words_of_a_member_of_the_workspace_in_the_channel_are_an_answer() {
         let message = json!({
@@ -399,6 +403,9 @@ mod tests {
         assert_eq!(read(&message).unwrap().place, Place { message: json!("1.2"), button: None });
     }
 
+    /// Attack (Approvals and notices): The address of a Slack connection leads over a network in
+    /// plain.
+    /// Defence: Only `wss`, or `ws` on this machine, is opened.
     #[test]
     fn a_connection_is_encrypted_or_stays_on_this_machine() {
         for (address, is) in [
@@ -413,6 +420,7 @@ mod tests {
         }
     }
 
+    /// Attack: see `only_own_words_of_a_member_of_the_workspace_in_the_channel_are_an_answer`.
     #[test]
     fn a_press_is_an_answer_at_its_card() {
         let card = json!({ "ts": "1.2", "text": "card", "blocks": [{ "type": "rich_text" }, { "type": "actions" }] });

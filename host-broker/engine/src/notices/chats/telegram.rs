@@ -265,6 +265,10 @@ mod tests {
         bot.parsed(updates)
     }
 
+    /// Attack (Approvals and notices): A message in Telegram is forwarded, comes from a bot or
+    /// another chat, or has other words.
+    /// Defence: Only the own words of a person in the configured chat are an answer; the person
+    /// must be known.
     #[test]
     fn only_the_own_words_of_a_person_in_the_configured_chat_are_an_answer() {
         let message = |more: Value| {
@@ -296,6 +300,7 @@ mod tests {
         }
     }
 
+    /// Attack: see `faults_are_waited_out_and_an_answer_given_meanwhile_counts`.
     #[test]
     fn an_unreadable_update_is_passed_over_and_the_next_number_follows_the_response() {
         let query = |chat: i64| {

@@ -249,11 +249,16 @@ fn every_pattern_compiles() {
     }
 }
 
+/// Attack (Definitions and servers): A definition is poisoned: instructions about other tools,
+/// hidden blocks, secrecy, parameters that ask for files or the conversation.
+/// Defence: Definitions have rules of their own for each text and name. An operator accepts each
+/// flagged item by name, and the ledger contains the name.
 #[test]
 fn poisoned_descriptions_are_found() {
     all_found(DESCRIPTIONS.into_iter().map(described));
 }
 
+/// Attack: see `poisoned_descriptions_are_found`.
 #[test]
 fn parameters_that_ask_for_more_than_a_call_takes_are_found() {
     all_found(PARAMETER_TEXTS.into_iter().map(|text| with_parameter("value", &json!({ "description": text }))));
@@ -279,6 +284,10 @@ fn every_place_of_a_definition_is_read() {
     }
 }
 
+/// Attack (Definitions and servers): a definition that changes the calls of other tools: something
+/// to call before them, other values, another tool in their place
+/// Defence: the name of the tool itself is out of the text, so each other name is another tool's;
+/// an order about it is flagged
 #[test]
 fn orders_about_the_calls_of_other_tools_are_found() {
     for text in [
@@ -326,6 +335,7 @@ fn orders_about_the_calls_of_other_tools_are_found() {
     }
 }
 
+/// Attack: see `orders_about_the_calls_of_other_tools_are_found`.
 #[test]
 fn a_definition_may_speak_of_its_own_calls() {
     for text in [

@@ -114,12 +114,22 @@ fn setting_instructions_aside_is_suspicious() {
     }
 }
 
+/// Attack (Order of the stages, and content): A text claims to come from the user, addresses a
+/// named model, or decides the contents of an agent's reply.
+/// Defence: The inspection has rules for each class, not for phrases.
+///
+/// Attack (Order of the stages, and content): A text contains a command that uploads a file of
+/// secrets.
+/// Defence: The same.
 #[test]
 fn orders_in_plain_words_are_suspicious() {
     let missed: Vec<&str> = DIRECT.into_iter().filter(|text| verdict(text).is_clean()).collect();
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
+/// Attack (Order of the stages, and content): A text sets aside all that an agent was given,
+/// without naming an earlier time, or asks for it as a list, a poem or a program.
+/// Defence: A verb counts with words that fit an agent, in English and nine other languages.
 #[test]
 fn an_order_to_ignore_all_that_an_agent_was_given_is_suspicious() {
     for text in [
@@ -149,6 +159,7 @@ fn an_order_to_ignore_all_that_an_agent_was_given_is_suspicious() {
     }
 }
 
+/// Attack: see `an_order_to_ignore_all_that_an_agent_was_given_is_suspicious`.
 #[test]
 fn a_request_for_the_instructions_is_suspicious() {
     for text in [
@@ -190,6 +201,7 @@ fn a_disguise_does_not_hide_a_phrase() {
     }
 }
 
+/// Attack: see `an_order_to_ignore_all_that_an_agent_was_given_is_suspicious`.
 #[test]
 fn other_languages_have_their_own_words_for_it() {
     for text in [

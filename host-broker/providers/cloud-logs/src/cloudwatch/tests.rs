@@ -230,6 +230,7 @@ fn event(time: i64, message: &str) -> Value {
     json!({ "logStreamName": "s", "timestamp": time, "message": message, "ingestionTime": time, "eventId": message })
 }
 
+/// Attack: see `a_server_without_end_is_left_after_a_bounded_number_of_requests`.
 #[tokio::test]
 async fn an_answer_without_events_has_a_token_and_one_of_another_time_is_left_out() {
     let time = now().millis() - 1_000;
@@ -246,6 +247,10 @@ async fn an_answer_without_events_has_a_token_and_one_of_another_time_is_left_ou
     assert!(!requests.concat().contains("secret-of-the-test"));
 }
 
+/// Attack (Providers and modules): CloudWatch returns tokens without end, another time, other log
+/// groups or nonsense.
+/// Defence: `provider_cloud_logs::cloudwatch`: bounded requests, only the configured groups, only
+/// the time of the query.
 #[tokio::test]
 async fn a_server_without_end_is_left_after_a_bounded_number_of_requests() {
     let (port, log) = server(vec![found(&json!([]), Some("again"))]);

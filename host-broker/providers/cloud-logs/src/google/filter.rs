@@ -139,6 +139,10 @@ mod tests {
         assert_eq!(terms(Some(&long), None, None).unwrap(), format!("logName=~\"^projects/acme-prod/logs/{long}\""));
     }
 
+    /// Attack (Providers and modules): A service name or a text of a query becomes query language
+    /// of Google.
+    /// Defence: `provider_cloud_logs::google::filter`: only characters of a closed alphabet are
+    /// sent, in quotes.
     #[test]
     fn nothing_that_an_agent_writes_becomes_query_language() {
         for hostile in [
@@ -168,6 +172,7 @@ mod tests {
     }
 
     proptest::proptest! {
+        /// Attack: see `nothing_that_an_agent_writes_becomes_query_language`.
         #[test]
         fn any_text_gives_words_that_it_has(text in "\\PC{0,60}|[\"\\\\ a-zA-Z0-9()=~:-]{0,60}") {
             let found = terms(None, Some(&text), None).unwrap();

@@ -161,6 +161,8 @@ fn empty(ending: Ending, stderr: &[u8]) -> Finished {
     Finished { ending, stdout: Vec::new(), stderr: stderr.to_vec(), exceeded: None }
 }
 
+/// Attack (Providers and modules): A user's text becomes an option of a program.
+/// Defence: Argument vectors and `FIELD=value` matches; no shell.
 #[tokio::test]
 async fn text_of_an_agent_stands_behind_the_end_of_the_options() {
     let (commands, journald) = scripted(|| Ok(empty(Ending::Exited(0), b"")));

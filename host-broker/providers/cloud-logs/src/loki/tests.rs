@@ -122,6 +122,9 @@ fn messages(page: &Value) -> Vec<&str> {
     page["entries"].as_array().unwrap().iter().map(|entry| entry["message"].as_str().unwrap()).collect()
 }
 
+/// Attack (Providers and modules): A service name or a text of a query becomes LogQL, or a Loki
+/// server redirects, floods or talks nonsense.
+/// Defence: `provider_cloud_logs::loki`: values in quotes, one origin, bounded answers.
 #[tokio::test]
 async fn entries_are_found_by_service_text_and_level_and_by_their_id() {
     let minute = 60_000 * NANOS;
@@ -198,6 +201,7 @@ async fn pages_over_many_entries_and_equal_instants_lose_none_and_repeat_none() 
     assert_eq!(seen, all);
 }
 
+/// Attack: see `entries_are_found_by_service_text_and_level_and_by_their_id`.
 #[tokio::test]
 async fn a_server_that_refuses_or_talks_nonsense_is_said() {
     let answer = |head: &str, body: &str| format!("HTTP/1.1 {head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
@@ -244,6 +248,8 @@ async fn without_its_secret_a_server_is_not_asked() {
     assert!(log.lock().unwrap().is_empty());
 }
 
+/// Attack (Providers and modules): A Loki server is silent.
+/// Defence: It gets two thirds of the time of a call, and the other backends answer.
 #[tokio::test]
 async fn a_silent_server_hides_no_other_backend() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -263,6 +269,8 @@ async fn a_silent_server_hides_no_other_backend() {
     assert!(found["skipped"][0]["reason"].as_str().unwrap().contains("does not answer in time"), "{found}");
 }
 
+/// Attack (Providers and modules): A log line pretends the labels of another service.
+/// Defence: `provider_cloud_logs::loki::decode`: the labels of the stream win.
 #[test]
 fn a_line_with_a_bare_word_is_text() {
     for (line, message) in [

@@ -169,6 +169,7 @@ fn a_token_of_the_brokers_own_says_who_it_is() {
     assert_eq!(serde_json::from_str::<Person>(&stored).unwrap(), expected);
 }
 
+/// Attack: see `a_hundred_thousand_mutated_tokens_are_all_refused`.
 #[test]
 fn each_claim_has_its_rule() {
     let far = "x".repeat(TEXT_MAX + 1);
@@ -261,6 +262,7 @@ fn old_tokens_have_the_rules_of_all_but_for_what_they_may_leave_out() {
     }
 }
 
+/// Attack: see `a_hundred_thousand_mutated_tokens_are_all_refused`.
 #[test]
 fn ambiguous_tokens_are_refused() {
     let claims = Value::Object(good()).to_string();
@@ -287,6 +289,7 @@ fn ambiguous_tokens_are_refused() {
     assert_eq!(read_now("  "), Err(TokenError::Missing));
 }
 
+/// Attack: see `a_hundred_thousand_mutated_tokens_are_all_refused`.
 #[test]
 fn a_public_key_is_never_taken_for_a_shared_secret() {
     // The oldest forgery: the verifier's public key as the secret of an HMAC.
@@ -307,6 +310,9 @@ fn a_public_key_is_never_taken_for_a_shared_secret() {
     }
 }
 
+/// Attack (Persons): A token is forged, changed, expired or foreign, uses another algorithm, or
+/// uses the public key as a shared secret.
+/// Defence: An issuer has one algorithm, and a token has one form.
 #[test]
 fn a_hundred_thousand_mutated_tokens_are_all_refused() {
     let ours = by_us(&Value::Object(good()));
@@ -353,6 +359,7 @@ fn a_hundred_thousand_mutated_tokens_are_all_refused() {
         .unwrap();
 }
 
+/// Attack: see `a_hundred_thousand_mutated_tokens_are_all_refused`.
 #[test]
 fn forged_expired_and_foreign_tokens_are_all_refused_with_their_codes() {
     let config = ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() };

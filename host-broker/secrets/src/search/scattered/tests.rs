@@ -79,6 +79,9 @@ fn hostile(secret: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// Attack (Providers and modules): A provider sends a MiB of lines that are parts of the token, or
+/// nearly parts, so that the search takes long.
+/// Defence: The work of the search is linear in the text and in the secrets.
 #[test]
 fn hostile_lines_cost_a_few_steps_a_byte() {
     let secrets = secrets(20);
@@ -105,6 +108,7 @@ fn hostile_lines_cost_a_few_steps_a_byte() {
     }
 }
 
+/// Attack: see `hostile_lines_cost_a_few_steps_a_byte`.
 #[test]
 fn a_piece_that_is_repeated_costs_its_runs_once() {
     let secret = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab";

@@ -38,6 +38,8 @@ fn removed_lines_stand_beside_added_lines_with_their_numbers() {
     assert_eq!(parts, expected);
 }
 
+/// Attack (The inbox): A line of a file imitates the header of another file's changes.
+/// Defence: A diff is split by the lengths in its headers.
 #[test]
 fn a_line_of_a_file_that_looks_like_a_head_is_a_line_of_the_file() {
     let text = "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n--- a/etc/passwd\n-@@ -1 +1 @@\n+++ b/etc/passwd\n+@@ -9 +9 @@\n \n\

@@ -172,6 +172,7 @@ mod tests {
         assert!(svg.contains("<title>01:00, executed: 3, failed: 1</title>"), "{svg}");
     }
 
+    /// Attack: see `every_action_is_listed_with_its_level_and_what_a_provider_says_is_text`.
     #[test]
     fn the_drawing_says_in_words_what_it_shows() {
         let svg = draw("Calls to <demo>", &[[1, 0], [3, 1]]);

@@ -56,6 +56,9 @@ fn listed(world: &World) -> Vec<Value> {
     listed["external"].as_array().unwrap_or_else(|| panic!("{listed}")).clone()
 }
 
+/// Attack (Order of the stages, and content): An external agent reads with one access and sends out
+/// with another.
+/// Defence: Exposure counts for the agent, and for all agents of an issuer that is no person.
 #[test]
 fn agents_of_one_issuer_share_their_exposure_under_any_name() {
     let mut world = world();
@@ -83,6 +86,9 @@ fn agents_of_one_issuer_share_their_exposure_under_any_name() {
     assert!(asks(&again, "search"));
 }
 
+/// Attack (Order of the stages, and content): An external agent waits until its old access is
+/// forgotten.
+/// Defence: Exposure outlives accesses; a person resets it, with a row.
 #[test]
 fn a_new_access_after_the_old_one_is_forgotten_does_not_end_the_exposure() {
     let mut world = world();
@@ -95,6 +101,7 @@ fn a_new_access_after_the_old_one_is_forgotten_does_not_end_the_exposure() {
     assert!(asks(&again, "search"));
 }
 
+/// Attack: see `a_new_access_after_the_old_one_is_forgotten_does_not_end_the_exposure`.
 #[test]
 fn a_person_ends_the_session_of_an_external_agent_with_evidence_and_what_it_was_answered_goes() {
     let mut world = world();

@@ -23,6 +23,7 @@ fn the_grants_of_one_agent_count_together() {
     assert!(refused["error"].as_str().unwrap().contains("that can be active at once"), "{refused}");
 }
 
+/// Attack: see `requests_without_a_bearer_or_with_a_foreign_one_learn_nothing`.
 #[test]
 fn external_grants_stay_within_the_limits_of_operator_and_flow() {
     let mut world = world();
@@ -134,6 +135,12 @@ fn tools_that_could_not_be_what_they_say_are_refused_at_the_start() {
     }
 }
 
+/// Attack (Flows and external agents): From a reply, an external agent learns the backend of a
+/// tool, or the access of other readers.
+/// Defence: Summaries, reasons and provider errors are not disclosed. Its flow names only the tools
+/// of its access. Its parameters are checked after its access.
+///
+/// Attack: see `a_write_of_an_external_agent_asks_a_person_and_is_made_once`.
 #[test]
 fn a_profile_that_says_nothing_of_writes_lets_none_pass() {
     let mut world = builder("").down();
@@ -172,6 +179,10 @@ fn explanations_show_the_decision_about_a_tool_of_an_external_agent() {
     assert_eq!((count(&world, &agent.grant), world.effects_of("charge").len()), (0, 0), "nobody has called");
 }
 
+/// Attack (Flows and external agents): a person who administers and does not approve writes mints
+/// access to a tool that writes
+/// Defence: `approves` must cover group `external`, the provider and the level of each tool; a
+/// token gives what its maker may give
 #[test]
 fn a_person_gives_no_access_beyond_what_the_person_approves() {
     let mut world = world();

@@ -55,6 +55,10 @@ fn waiting(agent: &Agent, n: u64) -> String {
     of
 }
 
+/// Attack (Flows and external agents): an external MCP client takes over another's session, sees
+/// tools that it was not given, or holds connections open
+/// Defence: there are no sessions; each request is its own, with its bearer, and has twenty seconds
+/// to arrive; eight of an access at a time, 32 of all that the broker works on
 #[test]
 fn a_client_sees_the_tools_of_its_access_and_calls_them() {
     let mut world = world();
@@ -109,6 +113,10 @@ fn a_tool_has_the_schema_of_its_result_and_is_gone_while_its_provider_is_off() {
     assert_eq!(names(&agent), ["ext_result", "ext_cancel"]);
 }
 
+/// Attack (Flows and external agents): An external agent collects or cancels another access's call
+/// at `/mcp`, or its own after its access has ended.
+/// Defence: `ext_result` and `ext_cancel` look up the call under the requesting access and check
+/// the access each time.
 #[test]
 fn approved_calls_are_collected_only_by_the_external_agent_that_asked() {
     let mut world = world();
@@ -292,6 +300,9 @@ fn a_client_that_wants_to_hear_of_it_has_a_stream_of_progress_until_its_reply() 
     assert_eq!(world.effects_of("charge").len(), 1);
 }
 
+/// Attack (Flows and external agents): an external agent holds streams of progress open to make
+/// room for more
+/// Defence: a stream keeps the place and the turn of its request until it ends
 #[test]
 fn a_stream_of_progress_holds_its_place_until_it_ends() {
     let mut world = world();
@@ -387,6 +398,7 @@ fn every_error_of_http_is_an_error_of_the_protocol() {
     assert_eq!(fast.header("retry-after"), Some("1"));
 }
 
+/// Attack: see `ambiguous_or_lossy_json_of_external_agents_is_refused`.
 #[test]
 fn bodies_that_are_no_message_are_answered_as_the_specification_says() {
     let mut world = world();
@@ -417,6 +429,8 @@ fn bodies_that_are_no_message_are_answered_as_the_specification_says() {
     assert_eq!(post(&agent, &[], &call(r#"{"text":1.5}"#)).status, 200);
 }
 
+/// Attack (Flows and external agents): An external agent sends many requests as one batch.
+/// Defence: Each message counts as a request of its access. A batch has at most eight.
 #[test]
 fn a_batch_is_answered_as_one_where_the_revision_has_batches_and_costs_what_its_messages_cost() {
     let mut world = world();

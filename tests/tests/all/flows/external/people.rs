@@ -25,6 +25,9 @@ fn with_ceiling(ceiling: &str) -> World {
     world
 }
 
+/// Attack (Order of the stages, and content): The main group's agent gives tools above its ceiling
+/// to an external agent.
+/// Defence: The ceiling of grants holds for accesses; a person gives the others.
 #[test]
 fn the_main_groups_agent_gives_external_agents_no_tool_above_its_ceiling() {
     let given = |ceiling: &str| {
@@ -47,6 +50,9 @@ fn the_main_groups_agent_gives_external_agents_no_tool_above_its_ceiling() {
     Agent::with_access(&mut world, &json!({ "requested_tools": ["note", "charge", "files"] }));
 }
 
+/// Attack (Order of the stages, and content): The main group's agent lets data out through an
+/// access.
+/// Defence: An access is an egress channel, like a grant.
 #[test]
 fn an_access_that_the_main_groups_agent_gives_is_a_way_out() {
     let mut world = with_ceiling("\n[grant_ceiling]\nmax_level = 2\nsensitive = true\n");
@@ -65,6 +71,9 @@ fn an_access_that_the_main_groups_agent_gives_is_a_way_out() {
     assert!(refused["error"].as_str().unwrap().contains("is an egress channel; a person must"), "{refused}");
 }
 
+/// Attack (Order of the stages, and content): An access outlives the right of the person who gave
+/// it.
+/// Defence: Each use checks that the issuer administers.
 #[test]
 fn an_access_ends_when_the_person_whose_right_it_rests_on_no_longer_administers() {
     // Commands read the real time.

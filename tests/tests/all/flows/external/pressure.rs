@@ -29,6 +29,10 @@ fn stays(stream: &mut TcpStream, request: &[u8]) -> bool {
     }
 }
 
+/// Attack (The inbox): an external agent, also one whose access has ended, keeps many connections
+/// to the inbox open
+/// Defence: only a request of an access in force that is under way keeps its connection; the oldest
+/// of all others gives way to a person
 #[test]
 fn connections_of_an_access_in_force_or_not_leave_people_a_place() {
     let mut world = world();
@@ -65,6 +69,7 @@ fn connections_of_an_access_in_force_or_not_leave_people_a_place() {
     }
 }
 
+/// Attack: see `an_external_request_of_too_many_values_is_refused`.
 #[test]
 fn a_long_request_of_an_unauthorized_client_is_not_read() {
     let mut world = world();
@@ -85,6 +90,10 @@ fn a_long_request_of_an_unauthorized_client_is_not_read() {
     assert!(callers.contains(&format!("outside:{}", agent.grant)), "{callers:?}");
 }
 
+/// Attack (Flows and external agents): long requests from outside cost time before the authority of
+/// their bearer is known
+/// Defence: at most 20,000 values and keys, shared by the messages of a batch; the broker reads at
+/// most 4 KiB of a bearer that is not in force
 #[test]
 fn an_external_request_of_too_many_values_is_refused() {
     let mut world = world();

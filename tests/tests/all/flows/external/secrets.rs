@@ -4,6 +4,9 @@ use super::super::super::own_secrets::{SECRET, learn};
 use super::super::operators::{ALL, Operator};
 use super::*;
 
+/// Attack (Order of the stages, and content): the same from an external agent or an operator
+/// elsewhere, also in an address or a header
+/// Defence: each HTTP request is searched whole
 #[test]
 fn requests_with_a_secret_of_the_broker_are_refused_and_stored_nowhere() {
     let mut world = builder("").down();
@@ -46,6 +49,9 @@ fn requests_with_a_secret_of_the_broker_are_refused_and_stored_nowhere() {
     });
 }
 
+/// Attack (Order of the stages, and content): a text that was stored before the broker had the
+/// secret is put on a card or into an external agent's projection
+/// Defence: each finished card and projection is searched
 #[test]
 fn a_flow_that_holds_a_secret_of_the_brokers_own_is_shown_to_nobody() {
     let mut world = builder("").up();

@@ -13,6 +13,10 @@ fn deny(world: &World) {
     answer(world, approval_request.as_str().unwrap(), false);
 }
 
+/// Attack (Flows and external agents): an external agent uses a second access to ask again, or an
+/// issuer makes up agents for new amounts
+/// Defence: approval requests, refusals and evidence count for the agent; living accesses and a
+/// day's amounts for the issuer, too
 #[test]
 fn a_call_to_which_a_person_said_no_is_not_asked_about_again_with_another_access_of_the_agent() {
     let mut world = world();
@@ -26,6 +30,8 @@ fn a_call_to_which_a_person_said_no_is_not_asked_about_again_with_another_access
     assert_eq!(ask(&other, 1).status, 202, "another agent's call is another call");
 }
 
+/// Attack: see
+/// `a_call_to_which_a_person_said_no_is_not_asked_about_again_with_another_access_of_the_agent`.
 #[test]
 fn the_accesses_of_one_agent_put_no_more_questions_than_one_caller() {
     let mut world = world();
@@ -35,6 +41,8 @@ fn the_accesses_of_one_agent_put_no_more_questions_than_one_caller() {
     assert_eq!(asked, 20, "twenty questions are open at most");
 }
 
+/// Attack: see
+/// `a_call_to_which_a_person_said_no_is_not_asked_about_again_with_another_access_of_the_agent`.
 #[test]
 fn an_issuer_has_a_maximum_of_living_accesses_under_any_agent_names() {
     let mut world = world();
@@ -71,6 +79,8 @@ pub(super) fn minted_by_main(world: &mut World, label: &str, tools: &[&str]) -> 
     Agent { visitor: Visitor::of(world), bearer, grant }
 }
 
+/// Attack: see
+/// `a_call_to_which_a_person_said_no_is_not_asked_about_again_with_another_access_of_the_agent`.
 #[test]
 fn the_amounts_of_a_day_are_those_of_all_agents_of_one_issuer() {
     let mut world =

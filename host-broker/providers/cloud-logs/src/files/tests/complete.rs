@@ -149,6 +149,7 @@ fn jumping_back(world: &World, jumping: i64, length: usize) -> Search {
     Search { window: Window { since, until: since + 10_000 }, ..always() }
 }
 
+/// Attack: see `every_line_is_in_one_entry_or_counted`.
 #[test]
 fn a_short_jump_back_in_time_that_no_sample_touches_hides_nothing() {
     let world = World::new();
@@ -158,6 +159,7 @@ fn a_short_jump_back_in_time_that_no_sample_touches_hides_nothing() {
     assert_eq!((found.records.len(), found.skipped), (20, vec![]));
 }
 
+/// Attack: see `every_line_is_in_one_entry_or_counted`.
 #[test]
 fn a_file_that_is_too_big_to_be_read_whole_is_said_to_be() {
     let world = World::new();
@@ -272,6 +274,11 @@ fn write_lines(lines: &[Begins], family: usize) -> String {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
+    /// Attack (Providers and modules): a writer hides log entries behind another prefix, a clock
+    /// that is put back, a byte order mark
+    /// Defence: files of up to 32 MiB are read whole, and larger ones if a sample or a part that
+    /// was read is out of order; the answer counts lines that no entry has, and lines with a time
+    /// in an entry of another time, and names each service of which a part stayed unread
     #[test]
     fn every_line_is_in_one_entry_or_counted(
         lines in prop::collection::vec(line(), 1..120),

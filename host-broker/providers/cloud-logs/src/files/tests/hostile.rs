@@ -104,6 +104,8 @@ fn a_little_disorder_is_tolerated() {
     assert_eq!(all[..100], some[..]);
 }
 
+/// Attack (Providers and modules): Log lines are very long, have forged times, or never end.
+/// Defence: `provider_cloud_logs`: bounded lines, medians, bounded reads.
 #[test]
 fn forged_times_hide_nothing() {
     let start = millis("2026-02-13T12:00:00Z");

@@ -44,6 +44,7 @@ fn misplaced(count: usize) -> Vec<String> {
     }]
 }
 
+/// Attack: see `every_line_is_in_one_entry_or_counted`.
 #[test]
 fn entries_of_a_form_that_appears_late_are_found() {
     for prefix in
@@ -141,6 +142,7 @@ fn lines_that_an_entry_quotes_stay_in_it() {
     }
 }
 
+/// Attack: see `every_line_is_in_one_entry_or_counted`.
 #[test]
 fn a_line_that_stays_in_an_entry_of_another_time_is_counted() {
     let world = World::new();

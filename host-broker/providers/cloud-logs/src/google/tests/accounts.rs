@@ -65,6 +65,7 @@ async fn a_token_that_google_refuses_is_dropped() {
     assert_eq!(lines(&log).len(), 7);
 }
 
+/// Attack: see `logs_come_from_google_with_a_token_for_which_the_key_signs`.
 #[tokio::test]
 async fn without_the_right_answer_there_is_no_token() {
     let refused = "Google refuses the service account; the operator must check client_email, private_key and the clock";

@@ -6,6 +6,7 @@ fn line(log: &str, ago: i64, text: &str) -> Value {
     entry(log, ago, &json!({ "textPayload": text, "insertId": text }))
 }
 
+/// Attack: see `a_server_without_end_is_left_after_a_bounded_number_of_requests`.
 #[tokio::test]
 async fn an_answer_without_entries_has_a_token_and_one_of_another_time_or_project_is_left_out() {
     let log = format!("{PROJECT}/logs/app");
@@ -37,6 +38,10 @@ async fn an_answer_without_entries_has_a_token_and_one_of_another_time_or_projec
     assert_eq!((requests.len(), filters.len()), (4, 1));
 }
 
+/// Attack (Providers and modules): Google Cloud Logging returns tokens without end, another time,
+/// other projects, very large entries or nonsense.
+/// Defence: `provider_cloud_logs::google`: bounded requests and answers, only the configured
+/// projects, only the time of the query.
 #[tokio::test]
 async fn a_server_without_end_is_left_after_a_bounded_number_of_requests() {
     let count = Mutex::new(0);
@@ -79,6 +84,8 @@ async fn services_are_listed_up_to_a_bound_and_only_those_of_the_project() {
     assert_eq!(list(port).await["services"].as_array().unwrap().len(), SERVICES_MAX);
 }
 
+/// Attack (Providers and modules): One project of Google Cloud is refused or silent.
+/// Defence: Each project is asked alone, with a share of the requests and of the time.
 #[tokio::test]
 async fn a_project_that_is_refused_or_silent_hides_no_other() {
     let fault = |status: &str, message: &str| {
@@ -169,6 +176,10 @@ async fn a_service_is_not_refused_if_a_project_cannot_list_its_own() {
     assert_eq!((messages(&found).len(), reasons(&found).len()), (0, 0));
 }
 
+/// Attack (Providers and modules): Queries use up the requests a minute of a Google project, for
+/// other programs, too.
+/// Defence: `provider_cloud_logs::google::pace`: the broker counts its requests for entries, and
+/// sends no more than are configured.
 #[tokio::test]
 async fn no_minute_has_more_requests_than_google_allows() {
     let (count, first) = (Mutex::new(0), line(&format!("{PROJECT}/logs/app"), SECOND, "mine"));
@@ -207,6 +218,7 @@ async fn a_limit_of_google_tells_when_to_try_again() {
     }
 }
 
+/// Attack: see `a_server_without_end_is_left_after_a_bounded_number_of_requests`.
 #[tokio::test]
 async fn answers_that_are_too_large_are_requested_again_with_fewer_entries() {
     let log = format!("{PROJECT}/logs/app");

@@ -130,6 +130,7 @@ fn interference_before_a_recovery_does_not_stop_it() {
     }
 }
 
+/// Attack: see `apply_proposal_with_a_modified_file`.
 #[test]
 fn a_race_loses_no_edit_and_overwrites_none_unseen() {
     let races = if long() { 12_000 } else { 400 };
@@ -191,6 +192,7 @@ fn a_race_loses_no_edit_and_overwrites_none_unseen() {
     println!("{outcomes:?}");
 }
 
+/// Attack: see `apply_proposal_with_a_modified_file`.
 #[test]
 fn a_directory_that_turns_into_a_link_and_back_leads_nowhere() {
     let races = if long() { 3_000 } else { 100 };

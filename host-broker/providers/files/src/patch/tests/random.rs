@@ -55,6 +55,9 @@ fn ours(tree: &Tree, patch: &[u8]) -> Result<Tree, Option<HunkError>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
+    /// Attack (Providers and modules): git, GNU patch and the broker apply a patch differently.
+    /// Defence: The broker refuses a patch that `git apply` refuses, and one that git and GNU patch
+    /// place differently.
     #[test]
     fn random_patches_are_applied_or_refused_as_by_git(
         old in text(),
