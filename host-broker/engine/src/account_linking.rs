@@ -432,7 +432,7 @@ fn card(call: &Call, found: &Found, replaces: bool) -> Option<Card> {
     approval_requests::add_subject(&mut card, &call.header.behalf);
     card.say("Link at", call.provider.as_str());
     card.say("Account", found.account.as_str());
-    card.say("Says the provider", &said(&found.shown));
+    card.say("Provider says", &said(&found.shown));
     if replaces {
         card.say("Note", "an account of this name is linked already; this one takes its place");
     }

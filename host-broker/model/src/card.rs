@@ -8,6 +8,7 @@ use crate::hidden::Count;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shared::Timestamp;
+use shared::numbers::counted;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
@@ -218,10 +219,8 @@ impl Card {
         let mut text = String::new();
         let hidden = Count::of(self);
         if hidden.all() > 0 {
-            let words = format!(
-                "Attention: {} hidden or misleading characters are written out as <U+…> ({hidden})",
-                hidden.all()
-            );
+            let (one, many) = ("hidden or misleading character is", "hidden or misleading characters are");
+            let words = format!("Attention: {} written out as <U+…> ({hidden})", counted(hidden.all(), one, many));
             wrap(&mut text, &words, width);
         }
         for Line { field, value } in &self.head {

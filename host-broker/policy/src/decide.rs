@@ -457,7 +457,7 @@ fn departing(facts: &Facts) -> Verdict {
         EgressFact::Suspicious(found) => unless_agreed(
             facts,
             ApprovalReason::Departing,
-            format!("The outgoing data looks suspicious: {}", found.join(" ")),
+            format!("The outgoing data looks suspicious. {}", found.join(" ")),
         ),
         EgressFact::Hostile(found) => {
             Verdict::refuse(Code::Trifecta, format!("The outgoing data is not permitted: {}", found.join(" ")))

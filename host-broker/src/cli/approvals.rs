@@ -18,10 +18,10 @@ use clap::{Args, Subcommand};
 use engine::approval_requests::ApprovalAnswer;
 use engine::approval_subjects;
 use engine::request;
-use model::approval::{Approval, ApprovalState, SubjectKind};
+use model::approval::{Approval, ApprovalReason, ApprovalState, SubjectKind};
 use relay::Relay;
 use serde_json::{Value, json};
-use shared::Timestamp;
+use shared::{Level, Timestamp};
 use standing::{Later, Standing};
 use store::state::approvals as stored;
 use watch::Watch;
@@ -276,8 +276,12 @@ fn text(context: &Context, approval: &Approval, host: &ToHost) -> String {
         let standing = approval.card.as_ref().and_then(|card| card.may_vary.as_ref()).map_or_else(String::new, |vary| {
             let vary: Vec<&str> = vary.iter().map(String::as_str).collect();
             let differ = if vary.is_empty() { "no parameter".to_owned() } else { vary.join(", ") };
+            // Without these options, the broker would refuse what is suggested here, or cover none of its calls.
+            let production = if approval.level >= Level::Production { " --production" } else { "" };
+            let trifecta = if approval.asks.contains(&ApprovalReason::Trifecta) { " --trifecta" } else { "" };
             format!(
-                "\nTo approve later calls like it, too ({differ} may differ): {program} approvals approve {code} --for 8h{on}"
+                "\nTo approve later calls like it, too ({differ} may differ): {program} approvals approve {code} --for \
+                 8h{production}{trifecta}{on}"
             )
         });
         let standing = if approval.kind == SubjectKind::Access {

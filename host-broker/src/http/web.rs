@@ -209,7 +209,7 @@ async fn unknown(State(shared): State<Shared>, headers: HeaderMap) -> Response {
     shared.told(
         StatusCode::NOT_FOUND,
         visitor.as_ref(),
-        "Not here",
+        "Not found",
         "There is no such page. Open the inbox, and follow its links.",
     )
 }
@@ -258,7 +258,7 @@ impl Shared {
             "To read this, a person needs `audits = true` or `admin = true` in [people.{}] of broker.toml.",
             visitor.person
         );
-        self.told(StatusCode::FORBIDDEN, Some(visitor), "Not for you", &words)
+        self.told(StatusCode::FORBIDDEN, Some(visitor), "Not permitted", &words)
     }
 
     /// A page that says one thing.

@@ -18,7 +18,7 @@ use tests::group::{Group, code, error, with};
 use tests::{World, skipped, until};
 
 /// A world with the bridge `mail`, accepted and granted; `None` where there is nothing to run it with.
-fn mail(more: &str) -> Option<(World, Group, String)> {
+pub(super) fn mail(more: &str) -> Option<(World, Group, String)> {
     if !installed(Path::new("/usr/bin/python3")) {
         skipped("there is no python3 to run a bridge with");
         return None;
@@ -61,14 +61,14 @@ fn begin(group: &Group, token: &str, capability: &str, hint: &str) -> Value {
 }
 
 /// A flow that was begun: its handle and its `state`.
-fn begun(group: &Group, token: &str, hint: &str) -> (String, String) {
+pub(super) fn begun(group: &Group, token: &str, hint: &str) -> (String, String) {
     let begun = begin(group, token, "mail.inbox", hint);
     let url = begun["data"]["auth_url"].as_str().unwrap_or_else(|| panic!("{begun}")).to_owned();
     let state = url.split_once("state=").unwrap().1.split('&').next().unwrap().to_owned();
     (begun["data"]["flow_id"].as_str().unwrap().to_owned(), state)
 }
 
-fn complete(group: &Group, token: &str, flow: &str, more: &Value) -> Value {
+pub(super) fn complete(group: &Group, token: &str, flow: &str, more: &Value) -> Value {
     group.ask(with_all(auth("complete", token, &json!({ "flow_id": flow })), more))
 }
 
@@ -80,7 +80,7 @@ fn poll(group: &Group, token: &str, flow: &str) -> Value {
     group.ask(auth("poll", token, &json!({ "flow_id": flow })))
 }
 
-fn back(state: &str) -> Value {
+pub(super) fn back(state: &str) -> Value {
     json!({ "callback_url": format!("http://localhost/?state={state}&code=good-code") })
 }
 
@@ -155,7 +155,7 @@ fn a_person_links_an_account_and_a_person_agrees_to_it() {
             "Chat: private",
             "Link at: mail.inbox",
             "Account: work",
-            "Says the provider: name \"work@example.com\"; it gives no id",
+            "Provider says: name \"work@example.com\"; it gives no id",
         ]
     );
     let shown = lines("params").join("\n");

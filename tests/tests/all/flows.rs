@@ -126,7 +126,7 @@ fn a_version_is_canonical_with_a_persons_yes_and_the_one_before_is_no_more() {
     flow(&world, &version("flow_approve", "1.1.0"));
     let shown = said(&world.cli(&["approvals", "show", &asked(&world)]));
     assert!(shown.contains("+ \"/steps/#0/instruction\": \"Read the inbox twice.\""), "{shown}");
-    assert!(shown.contains("In the place of: version 1.0.0") & !shown.contains("owned_job"), "{shown}");
+    assert!(shown.contains("Replaces: version 1.0.0") & !shown.contains("owned_job"), "{shown}");
     answer(&world, &asked(&world), true);
     assert_eq!(get(&world)["data"]["flow"]["version"], "1.1.0");
     let listed = |state: &str| flow(&world, &json!({ "type": "flow_list", "state": state }))["data"]["flows"].clone();

@@ -268,7 +268,7 @@ fn a_full_card_and_its_code_go_only_where_they_may_and_the_row_is_there_first() 
     });
     let all = format!("{:?}", &told[1..]);
     assert!(!all.contains(&approval_request) && !all.contains(&second) && !all.contains("yyy"), "{all}");
-    assert!(all.contains("host-broker approvals list"), "{all}");
+    assert!(all.contains("host-broker approvals show ask-"), "{all}");
     answer(&world, &approval_request, false);
     answer(&world, &second, false);
     developer.reply(&deploy);

@@ -18,7 +18,7 @@ const BANK: &str = "bank-Jd72-uW9s-Yy14";
 const KEEPASS: &str = "keepass-master-7Qm2";
 
 /// A world with this table of a provider `passwords`, and a group that may ask for passwords.
-fn world(table: &str, secrets: &[&str]) -> (World, Group) {
+pub(super) fn world(table: &str, secrets: &[&str]) -> (World, Group) {
     let mut world = World::builder().file("keepass.key", format!("{KEEPASS}\n")).down();
     let file = world.path("keepass.key");
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
@@ -46,7 +46,7 @@ fn pass(lines: &str) -> Option<(PasswordStore, World, Group)> {
 }
 
 /// The table of a database of the fixtures.
-fn keepass(file: &str, more: &str) -> String {
+pub(super) fn keepass(file: &str, more: &str) -> String {
     let file = fixture(file).display().to_string();
     format!(
         "[providers.passwords]\nkind = \"passwords\"\n{ALL}\n[providers.passwords.keepass]\ndatabase = {file:?}\n\
@@ -62,7 +62,7 @@ fn to(action: &str, params: Value) -> Value {
     with(call(action, params), "provider", "passwords")
 }
 
-fn get(entry: &str) -> Value {
+pub(super) fn get(entry: &str) -> Value {
     to("get_password", json!({ "entry": entry }))
 }
 

@@ -21,11 +21,11 @@ use tests::{World, skipped, until};
 const SECRET: &str = "s3cr3t-of-the-odd-server";
 
 /// The permitted tools of the misbehaving server.
-const TOOLS: &str = "read = { level = 1, exposes = [] }\nwrite = { level = 2, exposes = [] }\n\
+pub(super) const TOOLS: &str = "read = { level = 1, exposes = [] }\nwrite = { level = 2, exposes = [] }\n\
                      typed = { level = 1, exposes = [] }\npage = { level = 1, exposes = [\"untrusted\"] }";
 
 /// A home with the server that misbehaves, which nobody has accepted yet; `None` where there is nothing to run it with.
-fn odd_home(arguments: &[&str], tools: &str) -> Option<World> {
+pub(super) fn odd_home(arguments: &[&str], tools: &str) -> Option<World> {
     if !installed(Path::new("/usr/bin/python3")) {
         skipped("there is no python3 to run a server that misbehaves with");
         return None;

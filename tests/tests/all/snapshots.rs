@@ -1,6 +1,10 @@
-//! The texts that people and agents read, whole, as files: a page, a notice, refusals, errors of the command line.
+//! The texts that people and agents read, whole, as files: cards, notices, pages, refusals, errors of the command line.
 //!
 //! `UPDATE_SNAPSHOTS=1 cargo test -p tests --test all snapshots` writes them again. Read the difference before a commit.
+
+mod cards;
+mod notices;
+mod pages;
 
 use regex::Regex;
 use serde_json::{Value, json};
@@ -24,22 +28,25 @@ fn is_current(name: &str, text: &str) {
     assert_eq!(written, text, "{name}: UPDATE_SNAPSHOTS=1 cargo test -p tests --test all snapshots");
 }
 
-/// Replaces the parts that differ from run to run.
+/// Replaces the parts that differ from run to run, and joins wrapped lines, whose ends depend on such parts.
 fn normalised(world: &World, text: &str) -> String {
-    let mut text = text.replace(world.home().to_str().unwrap(), "HOME");
+    let mut text = text.replace("\n    ¦ ", "").replace(world.home().to_str().unwrap(), "HOME");
     for code in world.query("SELECT code FROM approvals") {
         text = text.replace(code["code"].as_str().unwrap(), "CODE");
     }
     for (pattern, with) in [
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?( UTC)?", "TIME"),
-        (r"\b\d\d:\d\d UTC", "TIME"),
+        (r"\b\d\d:\d\d(:\d\d)? UTC", "TIME"),
         // The tests start the program by a descriptor.
         (r"Usage: \d+ ", "Usage: host-broker "),
         (r"sha256:[0-9a-f]{64}", "DIGEST"),
         (r"\b[0-9a-f]{16,64}\b", "HEX"),
-        (r"\b\d+ (s|min) ?\d* ?(s)? ?(left|ago)", "N ago or left"),
+        (r"\b\d+ (d|h|min|s)( \d+ (h|min|s))? (left|ago)", "N $4"),
         (r"inbox-[0-9a-f]+", "inbox-HEX"),
+        (r"(\\n|\b)(ask|standing|row|r)([- ])\d{1,3}\b", "$1$2${3}N"),
+        (r"hitl-[0-9a-f-]{36}", "hitl-ID"),
+        (r"\b\d+\.\d (KiB|MiB|GiB)", "SIZE"),
         (r"(?i)localhost:\d+", "localhost:PORT"),
     ] {
         text = Regex::new(pattern).unwrap().replace_all(&text, with).into_owned();
@@ -50,12 +57,25 @@ fn normalised(world: &World, text: &str) -> String {
 /// The words of a page, one block in a line.
 fn visible(page: &str) -> String {
     let hidden = Regex::new(r"(?s)<(script|style|head)\b.*?</(script|style|head)>").unwrap().replace_all(page, "");
-    let blocks = Regex::new(r"</?(p|div|h\d|li|ul|tr|td|th|dt|dd|dl|section|form|button|pre|table|main|header|footer|nav|label|summary|details|textarea)\b[^>]*>").unwrap();
-    let lines = blocks.replace_all(&hidden, "\n");
+    let blocks = "p|div|h\\d|li|ul|ol|tr|td|th|dt|dd|dl|section|article|form|button|pre|table|caption|thead|tbody|main|\
+                  header|footer|nav|label|summary|details|textarea|option|select|figure|figcaption|svg|title|desc|text";
+    let blocks = Regex::new(&format!(r"</?({blocks})\b[^>]*>")).unwrap();
+    // Styles put space between neighbours.
+    let apart = hidden
+        .replace("</span><span", "</span> <span")
+        .replace("</code><span", "</code> <span")
+        .replace("</bdi><bdi", "</bdi> <bdi");
+    let lines = blocks.replace_all(&apart, "\n");
     let text = Regex::new(r"<[^>]*>").unwrap().replace_all(&lines, "").into_owned();
     let text = text.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines.join("\n") + "\n"
+}
+
+/// The main part of a page, without the frame that is the same around all pages.
+fn main(page: &str) -> String {
+    let (_, rest) = page.split_once("<main").unwrap_or_else(|| panic!("no main part: {page}"));
+    visible(&format!("<main{}", rest.split("</main>").next().unwrap()))
 }
 
 fn ask(world: &World) -> String {

@@ -49,7 +49,7 @@ impl ApprovalSubject for Flow {
 
     fn page(&self) -> PageTexts {
         PageTexts {
-            heading: "Definitions, or differences",
+            heading: "Contents, or changes",
             no_values: super::NO_PARAMETERS,
             scope: "An approval covers exactly this, and makes it canonical.",
         }

@@ -100,17 +100,21 @@ impl Told<'_> {
         match self.event {
             NoticeEvent::Asked => {
                 if self.others > 0 {
-                    let (one, many) = ("more of its approval requests waits", "more of its approval requests wait");
+                    let (one, many) =
+                        ("more approval request of this caller waits", "more approval requests of this caller wait");
                     write!(text, "\n{}", counted(self.others, one, many)).ok();
                 }
-                write!(text, "\nLook at it and answer: {}", self.link.unwrap_or("host-broker approvals list")).ok();
+                match self.link {
+                    Some(link) => write!(text, "\nTo answer: {link}").ok(),
+                    None => write!(text, "\nTo answer: host-broker approvals show {}", self.approval.reference()).ok(),
+                };
             }
             NoticeEvent::Answered if !self.by.is_empty() => {
                 let names: Vec<&str> = self.by.iter().map(|by| by.strip_prefix("person:").unwrap_or(by)).collect();
                 write!(text, "\nBy: {}", names.join(", ")).ok();
             }
             NoticeEvent::Answered => {}
-            NoticeEvent::Lapsed => text.push_str("\nNobody answered in time, and silence is a no."),
+            NoticeEvent::Lapsed => text.push_str("\nNobody answered in time, so the broker refused it."),
         }
         text
     }
@@ -250,10 +254,14 @@ mod tests {
         assert_eq!(
             told.text(),
             "[APPROVAL REQUIRED] ask-12 · expires 14:05 UTC\nWorkspace: personal\nAction: mail.send_email (L2)\n\
-             Look at it and answer: https://b/i"
+             To answer: https://b/i"
         );
         let told = Told { others: 2, ..told };
-        assert!(told.text().contains("\n2 more of its approval requests wait\nLook at it"), "{}", told.text());
+        assert!(
+            told.text().contains("\n2 more approval requests of this caller wait\nTo answer: https"),
+            "{}",
+            told.text()
+        );
         let told = Told { event: NoticeEvent::Answered, said: "denied", by: &["person:bob"], ..told };
         assert!(told.text().starts_with("[DENIED] ask-12\n") && told.text().ends_with("By: bob"));
     }

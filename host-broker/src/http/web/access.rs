@@ -85,7 +85,7 @@ pub(super) async fn one(
     let nothing = shared.told(
         StatusCode::NOT_FOUND,
         Some(&visitor),
-        "Not here",
+        "Not found",
         "The configuration has no such group or provider, and there is no such grant.",
     );
     let Some((group, provider)) = named(&group, &provider) else { return nothing };

@@ -189,7 +189,7 @@ pub(super) async fn story(
         Ok(visitor) => visitor,
         Err(refused) => return *refused,
     };
-    let missing = (StatusCode::NOT_FOUND, "Not here", "The ledger has no such request.");
+    let missing = (StatusCode::NOT_FOUND, "Not found", "The ledger has no such request.");
     let told = |visitor: &Visitor| shared.told(missing.0, Some(visitor), missing.1, missing.2);
     let Ok(id) = request.parse::<RequestId>() else { return told(&visitor) };
     // A caller that is no group, such as an external agent, has no name of that form; its requests are found by their id.

@@ -72,7 +72,7 @@ impl Shared {
         let longest = self.web.config.approvals.standing_max_s;
         match found {
             Some(listed) => html(StatusCode::OK, page::approval::page(visitor, self.web.clock.now(), &listed, longest)),
-            None => self.told(StatusCode::NOT_FOUND, Some(visitor), "Not here", NOT_YOURS),
+            None => self.told(StatusCode::NOT_FOUND, Some(visitor), "Not found", NOT_YOURS),
         }
     }
 

@@ -62,7 +62,7 @@ fn place(next: &str) -> &str {
     if is_one || next == "/standing-approvals" { next } else { "/" }
 }
 
-const SPENT: &str = "This link is not good: it was used, or it is older than ten minutes. Make another one.";
+const SPENT: &str = "This link no longer works: it was used, or it is older than ten minutes. Create another one.";
 const NO_RANDOMNESS: &str = "The system's random source failed, so signing in is impossible.";
 
 /// `GET /sign-in`

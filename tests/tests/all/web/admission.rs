@@ -31,7 +31,7 @@ fn a_link_signs_in_once_and_looking_at_it_spends_nothing() {
     assert_eq!(operator.get("/").status, 200);
     let mut thief = Visitor::of(&world);
     let again = thief.post("/sign-in/link", &[("secret", &secret)]);
-    assert!(again.status == 410 && again.text.contains("not good"), "{}", again.text);
+    assert!(again.status == 410 && again.text.contains("no longer works"), "{}", again.text);
     assert_eq!(thief.get(&format!("/sign-in?link={secret}")).status, 410);
     assert_eq!((thief.cookie.clone(), thief.get("/").status), (None, 401));
     let late = link(&world);

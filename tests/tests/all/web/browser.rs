@@ -261,7 +261,7 @@ fn in_a_browser_signing_in_standing_approvals_and_faults_have_no_barriers() {
     browser.wait_for("Or enter your token");
     look_at(&browser, "sign-in-first");
     browser.open(&format!("{origin}/sign-in?link=spent"));
-    browser.wait_for("This link is not good");
+    browser.wait_for("This link no longer works");
     look_at(&browser, "sign-in-fault");
     browser.open(&format!("{origin}/sign-in?link={}", link(&world)));
     browser.wait("document.activeElement.id === 'enter'");

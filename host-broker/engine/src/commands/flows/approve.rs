@@ -189,11 +189,11 @@ fn card(vault: &Vault, stored: &Stored, last: Option<&Stored>) -> Option<Card> {
         card.say("Tools for external agents", &tools.join(", "));
     }
     card.reasons
-        .push("Once it is canonical, people and agents work by it, and external agents may be given it.".to_owned());
+        .push("People and agents follow the canonical version, and external agents can be given it.".to_owned());
     let members = |stored: &Stored| json!(stored.bundle).as_object().cloned().unwrap_or_default();
     let is_whole = match last {
         Some(before) => {
-            let place = if before.state == State::Approved { "In the place of" } else { "After" };
+            let place = if before.state == State::Approved { "Replaces" } else { "After" };
             card.say(place, &format!("version {}", before.bundle.flow.version));
             difference(&members(before), &members(stored), BYTES_MAX).is_some_and(|changes| card.changes(&changes))
         }

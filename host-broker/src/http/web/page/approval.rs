@@ -244,6 +244,6 @@ fn buttons(visitor: &Visitor, listed: &Listed, longest: u64) -> Markup {
                 button #deny.danger type="submit" name="answer" value="no" { "Deny" }
             }
         }
-        p.keys { "Keys: " kbd { "a" } " or " kbd { "d" } " goes to a button, " kbd { "Enter" } " presses it, " kbd { "u" } " back to the inbox" }
+        p.keys { "Keys: " kbd { "a" } " or " kbd { "d" } " selects a button, " kbd { "Enter" } " presses it, " kbd { "u" } " returns to the inbox" }
     }
 }

@@ -25,8 +25,7 @@ pub(super) fn is_hash(line: &Line) -> bool {
 /// Returns the folded part of an approval request.
 pub(super) fn all(approval: &Approval, card: Option<&Card>) -> Markup {
     let line = |field: &str, value: String| Line { field: field.to_owned(), value };
-    let mut names =
-        vec![line("Approval request", approval.reference()), line("Agreed to", approval.digest.to_string())];
+    let mut names = vec![line("Approval request", approval.reference()), line("Digest", approval.digest.to_string())];
     names.extend(card.iter().flat_map(|card| &card.head).filter(|line| is_id(line)).cloned());
     let hashes: Vec<Line> =
         card.iter().flat_map(|card| &card.conditions).filter(|line| is_hash(line)).cloned().collect();

@@ -29,7 +29,7 @@ pub(in crate::http::web) fn fragment(now: Timestamp, found: &Waiting) -> Markup 
         section aria-labelledby="waiting" data-waiting=(found.mine.len()) {
             h1 #waiting { (count(found.mine.len())) }
             @if found.mine.is_empty() {
-                p.none { "When an agent's call needs your yes, it appears here by itself." }
+                p.none { "When an agent's call needs your approval, it appears here by itself." }
             }
             @if !found.mine.is_empty() {
                 ol.questions { @for listed in &found.mine { li { (question(now, listed)) } } }

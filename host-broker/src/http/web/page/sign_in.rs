@@ -26,7 +26,7 @@ pub(in crate::http::web) fn page(now: Timestamp, shown: &Shown<'_>) -> Markup {
                 p { "Another site led you here, so your browser does not say who you are. If you are signed in: "
                     a.button href=(shown.next) { "Continue" } }
             }
-            p { "On the broker's machine, make a link that is good once:" }
+            p { "On the broker's machine, create a link that works once:" }
             pre { code { "host-broker web link" } }
             @if shown.has_tokens {
                 form method="post" action="/sign-in/token" {
