@@ -13,6 +13,7 @@ mod all {
     mod budgets;
     mod calendar;
     mod clock;
+    mod commands;
     mod containers;
     mod conversations;
     mod cloud_logs;

@@ -1,4 +1,8 @@
-//! The commands: the one list from which tools, command line, control socket, inbox and HTTP routes are made.
+//! The commands: everything that a surface can ask of the ledger itself.
+//!
+//! The surfaces are the documents and tools of agents, the command line, the control socket, the inbox, the HTTP routes
+//! and the chats. Each has its own list of entries, and its entries make these commands, so the same rules apply on
+//! every surface. A test compares the lists with this one: `tests/tests/all/commands.rs`.
 
 use crate::approval_requests::ApprovalAnswer;
 use crate::chat::RelayedAnswer;
