@@ -120,6 +120,7 @@ fn in_a_browser_the_activity_renews_itself_and_fits_a_telephone() {
     browser.wait("document.querySelectorAll('tbody tr').length === 2");
     assert_eq!(browser.script("return window.hacked ?? null"), Value::Null);
     look_at(&browser, "activity");
+    browser.picture_of_documents("activity");
     browser.script("document.querySelector('tbody a').click()");
     browser.wait_for("decided by");
     look_at(&browser, "story");
@@ -183,6 +184,7 @@ fn in_a_browser_all_rows_are_verified_by_keyboard() {
     browser.wait(&format!("{row} > {before}"));
     assert_eq!(browser.script("return document.activeElement === window.button"), json!(true));
     look_at(&browser, "evidence-verified");
+    browser.picture_of_documents("evidence");
     let complaints = browser.complaints();
     assert!(complaints.is_empty(), "{complaints:?}");
     browser.press(ENTER);
@@ -225,6 +227,7 @@ fn in_a_browser_access_is_given_narrowed_and_looked_at() {
     browser.open(&format!("{origin}/access"));
     browser.wait_for("Revoke");
     look_at(&browser, "access");
+    browser.picture_of_documents("access");
     browser.click("a[href='/access/developer/demo']");
     browser.wait_for("Narrow to the used actions");
     look_at(&browser, "access-of-one");
