@@ -299,7 +299,7 @@ mod tests {
         for status in ["requires_higher_level", "DENIED"] {
             assert_eq!(listed(&linker("gog.email", status)), [""; 0], "{status}");
         }
-        // A provider without persons' accounts has no linking, whatever the names of its actions.
+        // A provider without persons' accounts has no linking, for any names of its actions.
         assert_eq!(listed(&linker("server", "available")), [""; 0]);
         assert_eq!(listed(&View { is_main: true, ..View::default() }), [""; 0]);
     }

@@ -372,7 +372,7 @@ fn guard_fact(call: &Call, now: Timestamp) -> GuardFact {
     }
 }
 
-/// Returns the judgement of the guardrails alone, whatever the age of the credential.
+/// Returns the judgement of the guardrails alone, for any age of the credential.
 pub(crate) fn guard_of(target: &Target, now: Timestamp) -> GuardFact {
     if let Some(refusal) = target.operation().and_then(|operation| operation.withdrawn()) {
         return GuardFact::Refuse { code: refusal.code, reason: refusal.reason };

@@ -1,6 +1,6 @@
 //! Keeps the broker's own secrets out of requests, cards and projections.
 //!
-//! A request that holds one is refused as a whole, whatever its type and level. Each surface searches a request once,
+//! A request that holds one is refused as a whole, at every type and level. Each surface searches a request once,
 //! where it arrives: [`request::parse`](crate::request::parse) a group's document, the control task a person's
 //! command with the reason in it, `http/outside` the requests of external agents and operators. Cards and projections
 //! are searched when they are finished, because they show stored and remote data too.

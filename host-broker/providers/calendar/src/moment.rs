@@ -185,7 +185,7 @@ impl Moment {
         }
     }
 
-    /// Returns the text that names an occurrence: in UTC, whatever its zone.
+    /// Returns the text that names an occurrence: in UTC, for every zone.
     pub(crate) fn key(self) -> String {
         self.text(Tz::UTC)
     }

@@ -4,8 +4,8 @@
 //! [`head`] finds how the lines of a file are read. [`scan`] looks through one file, and [`gather`] makes entries of
 //! lines. This module joins them.
 //!
-//! All of it is blocking work and runs on a blocking thread. It stops by itself at the deadline, and when whoever
-//! asked stops waiting.
+//! All of it is blocking work and runs on a blocking thread. It stops by itself at the deadline, and when its
+//! caller stops waiting.
 
 mod gather;
 mod head;

@@ -30,7 +30,7 @@ pub(super) struct MergePr {
     number: Number,
     /// How to merge.
     method: How,
-    /// The commit that must be its head. Whatever is given, the head that was checked is the one that is merged.
+    /// The commit that must be its head. For every value, the head that was checked is the one that is merged.
     #[serde(default)]
     sha: Option<CommitSha>,
 }

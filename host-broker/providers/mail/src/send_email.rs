@@ -131,7 +131,7 @@ impl NativeAction for SendEmail {
         let (message, recipients) = (dated(&sealed.body, mail.now()), self.0.recipients());
         let sending = Sending::default();
         change(execution, &sending, mail.send(&recipients, &message, &sending, execution)).await?;
-        // It is sent, whatever becomes of the copy.
+        // It is sent, even if the copy fails.
         let saved_in = if mail.saves_sent() {
             let folder = mail.folder(Purpose::Sent);
             let last = execution.deadline().checked_sub(MARGIN).unwrap_or_else(Instant::now);

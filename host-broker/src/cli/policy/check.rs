@@ -12,7 +12,7 @@ use rules::{Asking, Foretold, Replay, Rule, Rules, Unknown, Vocabulary};
 use serde_json::{Value, json};
 use shared::{Group, Timestamp};
 
-/// An action that a profile leaves to rules, and none of them permits, whatever its parameters.
+/// An action that a profile leaves to rules, and none of them permits, with any parameters.
 struct Unpermitted {
     group: Group,
     action: String,

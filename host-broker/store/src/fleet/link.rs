@@ -25,7 +25,7 @@ use tokio_postgres::{AsyncMessage, Client, Row, SimpleQueryMessage, Statement};
 
 /// The longest time to answer a statement that waits for nothing.
 pub(super) const ANSWER: Duration = Duration::from_secs(5);
-/// The settings of each connection, whatever the role or the database says. Plans for empty tables would stay in use when
+/// The settings of each connection, for every role and database. Plans for empty tables would stay in use when
 /// the tables grow. A bitmap reads the entries of all deleted rows again each time, and an index scan only once. A
 /// statement waits less long for a lock than a batch may take.
 const SESSION: &str = "SET standard_conforming_strings = on; SET client_min_messages = warning; SET row_security = on;

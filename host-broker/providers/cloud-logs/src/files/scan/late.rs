@@ -22,7 +22,7 @@ impl LogFile {
 
     /// Adds the forms that appear behind the first lines to the profile. Returns whether there are any.
     ///
-    /// An error ends the learning early. Whoever reads the file next has the same error, and reports it.
+    /// An error ends the learning early. The next reader of the file has the same error, and reports it.
     pub(super) fn learn_late_forms(&self, head: &mut Head, meter: &Meter) -> bool {
         if !head.profile.takes_late_forms() {
             return false;
