@@ -25,7 +25,7 @@ check:
 docs:
     UPDATE_DOCS=1 cargo test --workspace --locked --test all reference
 
-# Run one benchmark: roundtrip, providers, policy or siege.
+# Run one benchmark: roundtrip, providers, policy, siege, work or scale.
 bench NAME *ARGS:
     cargo bench --profile dist --workspace --bench {{NAME}} -- {{ARGS}}
 
