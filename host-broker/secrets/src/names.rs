@@ -42,7 +42,7 @@ const fn likely(kind: &'static str, sort: Sort) -> Name {
 }
 
 /// The list. If two of its names end a name, the first one counts.
-const NAMES: [Name; 58] = [
+const NAMES: [Name; 63] = [
     sure("accesstoken", Sort::Key),
     sure("refreshtoken", Sort::Key),
     sure("idtoken", Sort::Key),
@@ -83,6 +83,7 @@ const NAMES: [Name; 58] = [
     likely("oauthsignature", Sort::Key),
     likely("credentialvalue", Sort::Key),
     likely("passwordconfirmation", Sort::Password),
+    likely("passwordrepeat", Sort::Password),
     likely("appsecret", Sort::Key),
     likely("webhooksecret", Sort::Key),
     likely("sessionid", Sort::Key),
@@ -91,6 +92,9 @@ const NAMES: [Name; 58] = [
     likely("securekey", Sort::Key),
     likely("loggedinkey", Sort::Key),
     likely("noncekey", Sort::Key),
+    likely("validationkey", Sort::Key),
+    likely("decryptionkey", Sort::Key),
+    likely("cipherkey", Sort::Key),
     likely("authsalt", Sort::Key),
     likely("loggedinsalt", Sort::Key),
     likely("noncesalt", Sort::Key),
@@ -101,10 +105,18 @@ const NAMES: [Name; 58] = [
     likely("token", Sort::Key),
     likely("pwd", Sort::Password),
     likely("pass", Sort::Password),
+    likely("pw", Sort::Password),
 ];
 
+/// Variables of the environment that end in `_KEY` hold the keys of services, under any name before it.
+const VARIABLE: Name = likely("key", Sort::Key);
+
+/// Beginnings of the names of variables for keys that are no credentials: published ones, and those of tables.
+const OTHER_KEYS: [&str; 10] =
+    ["PUBLIC", "PUB", "PRIMARY", "FOREIGN", "SORT", "CACHE", "PARTITION", "HOT", "INDEX", "GPG"];
+
 /// Ends of names that only look like the list: places in a list of results, and names of no value.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 15] = [
     "pagetoken",
     "nexttoken",
     "previoustoken",
@@ -115,6 +127,7 @@ const OTHERS: [&str; 14] = [
     "cancellationtoken",
     "canceltoken",
     "stoptoken",
+    "publickeytoken",
     "bypass",
     "compass",
     "oauth",
@@ -126,7 +139,7 @@ pub const NAME_BYTES_MAX: usize = 64;
 
 /// Returns the kinds of all names.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
-    NAMES.iter().map(|name| name.kind)
+    NAMES.iter().map(|name| name.kind).chain([VARIABLE.kind])
 }
 
 /// Returns the name of the list that this one spells, if that name makes any value a credential.
@@ -136,13 +149,30 @@ pub fn whole(name: &str) -> Option<Name> {
 
 /// Returns the name of the list with which this one ends.
 pub fn ending(name: &str) -> Option<Name> {
-    let name = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['_', '-']);
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    // `smtp_password_v4`.
+    let name = name.strip_suffix("_v").unwrap_or(name).trim_end_matches(['_', '-']);
     if name.is_empty() || name.len() > NAME_BYTES_MAX || OTHERS.iter().any(|other| ends_with(name, other)) {
         return None;
     }
     NAMES
         .into_iter()
         .find(|listed| ends_with(name, listed.kind) && (listed.kind.len() > 4 || begins_a_word(name, listed)))
+}
+
+/// Returns the name of the list of whose values this one holds several: `tokens`, `API_KEYS`.
+pub fn plural(name: &str) -> Option<Name> {
+    let one = name.strip_suffix(['s', 'S'])?;
+    // `pass` is no plural.
+    ending(one).filter(|_| ending(name).is_none())
+}
+
+/// Returns the name that a variable of the environment has, which ends in `_KEY`.
+pub fn variable(name: &str) -> Option<Name> {
+    let before = name.strip_suffix("_KEY")?;
+    let is_capital = before.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+    let is_other = OTHER_KEYS.iter().any(|other| before.split('_').any(|word| word == *other));
+    (is_capital && !before.is_empty() && name.len() <= NAME_BYTES_MAX && !is_other).then_some(VARIABLE)
 }
 
 /// Returns whether the letters that end the name begin a word: `DB_PASS` and `dbPass`, not `trespass`.
@@ -157,7 +187,9 @@ fn begins_a_word(name: &str, listed: &Name) -> bool {
 }
 
 fn ends_with(name: &str, listed: &str) -> bool {
-    let mut letters = name.bytes().rev().filter(|byte| !parts_words(*byte)).map(|byte| byte.to_ascii_lowercase());
+    // `fs.s3a.secret.key`.
+    let parts = |byte: u8| parts_words(byte) || byte == b'.';
+    let mut letters = name.bytes().rev().filter(|byte| !parts(*byte)).map(|byte| byte.to_ascii_lowercase());
     listed.bytes().rev().all(|byte| letters.next() == Some(byte))
 }
 
@@ -195,6 +227,10 @@ mod tests {
             ("PASSWORD_2", "password"),
             ("_auth", "auth"),
             ("AWS_SECRET_ACCESS_KEY", "secretaccesskey"),
+            ("smtp_password_v4", "password"),
+            ("fs.s3a.secret.key", "secretkey"),
+            ("WLS_PW", "pw"),
+            ("cookieValidationKey", "validationkey"),
         ] {
             assert_eq!(ending(name).map(|name| name.kind), Some(kind), "{name}");
             assert_eq!(ending(name).and_then(|_| whole(name)).is_some(), name == "DB", "{name}");
@@ -218,8 +254,26 @@ mod tests {
             "",
             "_",
             "passwordField",
+            "renpw",
         ] {
             assert_eq!(ending(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_plural_and_a_variable_are_known_by_their_end() {
+        for (name, kind) in [("tokens", "token"), ("API_KEYS", "apikey"), ("refreshTokens", "refreshtoken")] {
+            assert_eq!(plural(name).map(|name| name.kind), Some(kind), "{name}");
+        }
+        for name in ["pass", "keys", "token", "nextPageTokens", "s", ""] {
+            assert_eq!(plural(name), None, "{name}");
+        }
+        for name in ["STEAM_KEY", "LASTFM_KEY", "A_B2_KEY"] {
+            assert_eq!(variable(name).map(|name| name.kind), Some("key"), "{name}");
+        }
+        for name in ["steam_key", "KEY", "_KEY_", "SSH_PUBLIC_KEY", "PRIMARY_KEY", "GPG_KEY", "STEAM_KEYS", "Steam_KEY"]
+        {
+            assert_eq!(variable(name), None, "{name}");
         }
     }
 }
