@@ -1,30 +1,15 @@
 //! Credential keys: members of objects whose name says that their value is a credential.
 
 mod embedded;
+mod inside;
 mod pairs;
 
+use self::inside::{Inside, Judged};
+use self::pairs::Part;
 use super::values;
 use secrets::names;
 use secrets::search::mark::Stamp;
 use serde_json::Value;
-
-/// The words with which JSON Schema describes a value. Those that hold a value (`default`, `const`, `enum`, `examples`)
-/// are not among them.
-const DESCRIBING: [&str; 13] = [
-    "$ref",
-    "type",
-    "title",
-    "description",
-    "format",
-    "pattern",
-    "minLength",
-    "maxLength",
-    "required",
-    "nullable",
-    "readOnly",
-    "writeOnly",
-    "sensitive",
-];
 
 /// Beginnings of values that Ansible and SOPS have encrypted.
 const ENCRYPTED: [&str; 2] = ["$ANSIBLE_VAULT;", "ENC[AES256_GCM,"];
@@ -51,7 +36,7 @@ pub(super) fn redact(value: &mut Value, stamp: &Stamp) -> bool {
         Value::Array(items) => {
             let mut any = false;
             for (at, kind) in pairs::in_items(items) {
-                any |= items.get_mut(at).is_some_and(|item| redact_whole(item, kind, stamp));
+                any |= items.get_mut(at).is_some_and(|item| replace(item, kind, Judged::ByName, stamp));
             }
             items.iter_mut().fold(any, |any, item| redact(item, stamp) | any)
         }
@@ -59,10 +44,11 @@ pub(super) fn redact(value: &mut Value, stamp: &Stamp) -> bool {
             let mut any = false;
             let found = pairs::in_object(entries.iter().map(|(key, item)| (key.as_str(), item)));
             let mut found = found.into_iter().peekable();
+            let is_table = is_table(entries.keys().map(String::as_str));
             for (at, (key, item)) in entries.iter_mut().enumerate() {
-                let by_pair = found.next_if(|(found, _)| *found == at).map(|(_, kind)| kind);
-                any |= match credential(key, item).or(by_pair) {
-                    Some(kind) => redact_whole(item, kind, stamp),
+                let by_pair = found.next_if(|(found, _)| *found == at).map(|(_, kind)| (kind, Judged::ByName));
+                any |= match credential(key, item, is_table).or(by_pair) {
+                    Some((kind, judged)) => replace(item, kind, judged, stamp),
                     None => redact(item, stamp),
                 };
             }
@@ -71,96 +57,74 @@ pub(super) fn redact(value: &mut Value, stamp: &Stamp) -> bool {
     }
 }
 
-/// Returns the kind of credential that this member is. Its whole name decides, or the end of its name and its value.
-fn credential(key: &str, value: &Value) -> Option<&'static str> {
+/// Returns the kind of credential that this member is, and how the values in it are judged. Its whole name decides, or
+/// the end of its name and its value.
+fn credential<T: Part>(key: &str, value: &T, is_table: bool) -> Option<(&'static str, Judged)> {
     if let Some(name) = names::whole(key) {
-        let is_package = name.kind.starts_with("cookie") && (is_version(value) || is_place(value));
-        return (!describes(value) && !is_package).then_some(name.kind);
+        let is_package =
+            name.kind.starts_with("cookie") && (value.text().is_some_and(inside::is_version) || is_place(value));
+        let is_file = name.kind == "privatekey" && value.text().is_some_and(is_file);
+        let judged = if is_table && value.text().is_some() { Judged::ByLook } else { Judged::ByName };
+        return (!is_package && !is_file).then_some((name.kind, judged));
     }
-    let name = names::ending(key)?;
-    value.as_str().is_some_and(|text| values::in_json(text, name.sort)).then_some(name.kind)
+    if let Some(name) = names::ending(key) {
+        let is_one = value.text().is_some_and(|text| values::in_json(text, name.sort));
+        return is_one.then_some((name.kind, Judged::ByName));
+    }
+    let name = names::plural(key).filter(|_| value.items().iter().any(|item| item.text().is_some()))?;
+    Some((name.kind, Judged::ByLook))
 }
 
-fn redact_whole(value: &mut Value, kind: &str, stamp: &Stamp) -> bool {
-    if holds_none(value, stamp) {
-        return false;
-    }
+/// Replaces what is a credential in the value of such a member. Says whether there was one.
+fn replace(value: &mut Value, kind: &str, judged: Judged, stamp: &Stamp) -> bool {
     let text = match value {
+        _ if judged == Judged::Apart => return redact(value, stamp),
         Value::Null | Value::Bool(_) => return false,
+        Value::String(text) if holds_none(text, stamp) => return false,
+        Value::String(text) if judged.spares(text) => return redact(value, stamp),
+        Value::Number(_) if judged == Judged::ByLook => return false,
         Value::String(text) => std::mem::take(text),
-        Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::Array(items) => {
+            return items.iter_mut().fold(false, |any, item| replace(item, kind, judged, stamp) | any);
+        }
+        Value::Object(entries) => {
+            let members: Vec<_> = entries.iter().map(|(name, member)| (name.as_str(), member)).collect();
+            let inside = Inside::of(&members);
+            return entries.iter_mut().fold(false, |any, (name, member)| {
+                let judged = inside.judged(name, member, judged);
+                replace(member, kind, judged, stamp) | any
+            });
+        }
     };
     *value = Value::String(stamp.mark(kind, &text));
     true
 }
 
-/// Checks whether nothing in the value is a credential: it is empty, a mark, a reference, a placeholder or encrypted.
-fn holds_none(value: &Value, stamp: &Stamp) -> bool {
-    match value {
-        Value::Null | Value::Bool(_) => true,
-        Value::Number(_) => false,
-        Value::String(text) => {
-            text.is_empty()
-                || stamp.is_mark(text)
-                || values::is_reference(text)
-                || values::is_stand_in(text)
-                || ENCRYPTED.iter().any(|start| text.starts_with(start))
-        }
-        Value::Array(items) => items.iter().all(|item| holds_none(item, stamp)),
-        Value::Object(entries) => entries.values().all(|item| holds_none(item, stamp)),
-    }
+/// Checks whether a text is no credential: it is empty, a mark, a reference, a placeholder or encrypted.
+fn holds_none(text: &str, stamp: &Stamp) -> bool {
+    text.is_empty()
+        || stamp.is_mark(text)
+        || values::is_reference(text)
+        || values::is_stand_in(text)
+        || ENCRYPTED.iter().any(|start| text.starts_with(start))
 }
 
-/// Checks whether this is how OpenAPI says in which header, query or cookie a key is sent.
-fn is_security_scheme(entries: &serde_json::Map<String, Value>) -> bool {
-    let is =
-        |key: &str, words: &[&str]| entries.get(key).and_then(Value::as_str).is_some_and(|text| words.contains(&text));
-    is("type", &["apiKey"])
-        && is("in", &["header", "query", "cookie"])
-        && entries.keys().all(|key| matches!(key.as_str(), "type" | "in" | "name" | "description"))
+/// Checks whether an object with these names gives words for words, as translations do: `{"Sign in": "Entrar", …}`.
+fn is_table<'a>(names: impl Iterator<Item = &'a str>) -> bool {
+    const SENTENCES_MIN: usize = 2;
+    names.filter(|name| name.contains(' ')).take(SENTENCES_MIN).count() == SENTENCES_MIN
 }
 
-/// Checks whether this is no value of the member but a schema for one: `"password": {"type": "string"}` in an API's
-/// description.
-fn describes(value: &Value) -> bool {
-    let Value::Object(entries) = value else { return false };
-    if is_security_scheme(entries) {
-        return true;
-    }
-    let says_what = match (entries.get("type"), entries.get("$ref")) {
-        (Some(Value::String(name)), _) => name.parse::<jsonschema::JsonType>().is_ok(),
-        (_, Some(Value::String(place))) => place.starts_with("#/"),
-        _ => false,
-    };
-    let within = |value: &Value| value.is_boolean() || describes(value);
-    says_what
-        && entries.iter().all(|(key, value)| match (key.as_str(), value) {
-            ("properties", Value::Object(properties)) => properties.values().all(within),
-            ("items" | "additionalProperties" | "unevaluatedProperties", value) => within(value),
-            ("allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => schemas.iter().all(within),
-            ("default", Value::String(text)) => text.is_empty(),
-            ("properties", _) => false,
-            (other, _) => DESCRIBING.contains(&other),
-        })
-}
-
-/// Checks whether this is the version of the package `cookie`, on which half of the web's servers depend.
-///
-/// A browser's cookie is never one.
-fn is_version(value: &Value) -> bool {
-    let Value::String(text) = value else { return false };
-    let version = text.strip_prefix(['^', '~']).unwrap_or(text);
-    let is_number = |part: &str| (1..=3).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
-    version.split('.').count() == 3 && version.split('.').all(is_number)
+/// Checks whether this is the path of a file with a key.
+fn is_file(text: &str) -> bool {
+    let is_of_path = |byte: u8| byte.is_ascii_alphanumeric() || b"./_-~\\".contains(&byte);
+    [".pem", ".key", ".p12", ".pfx", ".der"].iter().any(|end| text.ends_with(end)) && text.bytes().all(is_of_path)
 }
 
 /// Checks whether this is the path of such a package, or of a page about it.
-fn is_place(value: &Value) -> bool {
-    match value {
-        Value::String(text) => values::is_path(text),
-        Value::Array(items) => !items.is_empty() && items.iter().all(is_place),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
-    }
+fn is_place<T: Part>(value: &T) -> bool {
+    value.text().is_some_and(values::is_path) || !value.items().is_empty() && value.items().iter().all(is_place)
 }
 
 #[cfg(test)]
@@ -228,6 +192,45 @@ mod tests {
         ] {
             let (any, text) = redacted(json!({"password": held}));
             assert!(any && !text.contains("hunter2"), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_object_under_a_credential_key_keeps_its_form() {
+        for value in [
+            json!({"password": {"type": ["string", "null"]}}),
+            json!({"access_token": {"oneOf": [{"type": "string", "pattern": "^x+$"}, {"type": "integer", "description":
+                "The duration in seconds"}], "title": "Lifespan"}}),
+            json!({"client_secret": {"get_secret": "agent_key_private"}}),
+            json!({"password": {"secretKeyRef": {"name": "db", "key": "password"}}}),
+            json!({"password": {"Fn::GetAtt": ["Database", "Password"]}}),
+            json!({"password": {"description": "The password of the user", "required": true}}),
+            json!({"cookie": {"version": "0.4.2", "resolved": "https://registry.npmjs.org/cookie/-/cookie-0.4.2.tgz",
+                "integrity": "sha512-aSWTXFzaKWkvHO1Ny", "engines": {"node": ">= 0.6"}}}),
+            json!({"private_key": "agents/resources/key.pem"}),
+            json!({"Password": "Senha", "Sign in": "Entrar", "Reset password?": "Redefinir senha?"}),
+            json!(["password", "relationship"]),
+            json!({"tokens": ["identifier", "string"]}),
+        ] {
+            assert_eq!(redacted(value.clone()), (false, value.to_string()));
+            let text = json!(value.to_string());
+            assert_eq!(redacted(text.clone()), (false, text.to_string()));
+        }
+        let held = json!({"password": {"type": "string", "default": "hunter2", "properties": {"x": {"value": 12345}}}});
+        let (any, text) = redacted(held.clone());
+        assert!(any && text.contains("\"type\":\"string\"") && !text.contains("hunter2") && !text.contains("12345"));
+        let (_, inner) = redacted(json!(held.to_string()));
+        assert_eq!(inner, json!(text).to_string());
+        for value in [
+            json!({"client_secret": {"get_secret": "hunter22"}}),
+            json!({"cookie": {"version": "0.4.2", "sid": "hunter22"}}),
+            json!({"password": {"description": "hunter22"}}),
+            json!({"private_key": "hunter22.pem!"}),
+            json!({"password": "hunter22", "Sign in": "Entrar", "Reset password?": "x y"}),
+            json!({"tokens": ["hunter22k7Qz9fXw"]}),
+        ] {
+            let (any, text) = redacted(value);
+            assert!(any && !text.contains("hunter22"), "{text}");
         }
     }
 

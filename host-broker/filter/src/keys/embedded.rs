@@ -1,7 +1,9 @@
 //! Credential keys in a text that is JSON. Only the values of credentials are replaced: numbers, the order and the
 //! number of members, blanks and escapes stay as the sender wrote them.
 
-use super::{credential, holds_none, pairs};
+use super::inside::{Inside, Judged};
+use super::pairs::Part;
+use super::{credential, holds_none, is_table, pairs};
 use crate::document::{self, Content, Escapes, Node, Unread};
 use secrets::names;
 use secrets::search::mark::Stamp;
@@ -71,20 +73,20 @@ impl Search<'_> {
                 let mut found = pairs::in_items(items).into_iter().peekable();
                 for (at, item) in items.iter().enumerate() {
                     let kind = found.next_if(|(found, _)| *found == at).map(|(_, kind)| kind);
-                    if !kind.is_some_and(|kind| self.replace(item, kind)) {
-                        self.look(item);
+                    match kind {
+                        Some(kind) => self.replace(item, kind, Judged::ByName),
+                        None => self.look(item),
                     }
                 }
             }
             Content::Members(members) => {
                 let found = pairs::in_object(members.iter().map(|(name, member)| (name.as_ref(), member)));
                 let mut found = found.into_iter().peekable();
+                let is_table = is_table(members.iter().map(|(name, _)| name.as_ref()));
                 for (at, (name, member)) in members.iter().enumerate() {
-                    let by_pair = found.next_if(|(found, _)| *found == at).map(|(_, kind)| kind);
-                    match self.credential(name, member).or(by_pair) {
-                        Some(kind) => {
-                            self.replace(member, kind);
-                        }
+                    let by_pair = found.next_if(|(found, _)| *found == at).map(|(_, kind)| (kind, Judged::ByName));
+                    match credential(name, member, is_table).or(by_pair) {
+                        Some((kind, judged)) => self.replace(member, kind, judged),
                         None => self.look(member),
                     }
                 }
@@ -104,37 +106,32 @@ impl Search<'_> {
         }
     }
 
-    /// Returns the kind of credential that this member is.
-    fn credential(&self, name: &str, member: &Node<'_>) -> Option<&'static str> {
-        let whole = names::whole(name);
-        if whole.is_none() && names::ending(name).is_none() {
-            return None;
-        }
-        match member.value(self.text) {
-            Some(value) => credential(name, &value),
-            // A reader may take either of the two values.
-            None => whole.map(|name| name.kind),
-        }
-    }
-
-    /// Replaces a value that is a credential. Returns whether it was one.
-    fn replace(&mut self, node: &Node<'_>, kind: &str) -> bool {
-        if node.value(self.text).is_some_and(|value| holds_none(&value, self.stamp)) {
-            return false;
-        }
+    /// Replaces what is a credential in the value of such a member.
+    fn replace(&mut self, node: &Node<'_>, kind: &str, judged: Judged) {
         let range = node.place.clone();
-        let text = match &node.content {
-            Content::Text(text) => self.stamp.mark(kind, text),
-            Content::Constant | Content::Number | Content::Items(_) | Content::Members(_) => {
-                format!("\"{}\"", self.stamp.mark(kind, self.text.get(range.clone()).unwrap_or_default()))
+        match &node.content {
+            _ if judged == Judged::Apart => self.look(node),
+            Content::Constant => {}
+            Content::Text(text) if holds_none(text, self.stamp) => {}
+            Content::Text(text) if judged.spares(text) => self.look(node),
+            Content::Text(text) => self.edits.push(Edit { range, text: self.stamp.mark(kind, text) }),
+            Content::Number if judged == Judged::ByLook => {}
+            Content::Number => {
+                let text = self.stamp.mark(kind, self.text.get(range.clone()).unwrap_or_default());
+                self.edits.push(Edit { range, text: format!("\"{text}\"") });
             }
-        };
-        self.edits.push(Edit { range, text });
-        true
+            Content::Items(items) => items.iter().for_each(|item| self.replace(item, kind, judged)),
+            Content::Members(members) => {
+                let inside = Inside::of(&node.members().unwrap_or_default());
+                for (name, member) in members {
+                    self.replace(member, kind, inside.judged(name, member, judged));
+                }
+            }
+        }
     }
 }
 
-impl pairs::Part for Node<'_> {
+impl Part for Node<'_> {
     fn text(&self) -> Option<&str> {
         match &self.content {
             Content::Text(text) => Some(text),
@@ -146,6 +143,13 @@ impl pairs::Part for Node<'_> {
         match &self.content {
             Content::Items(items) => items,
             Content::Constant | Content::Number | Content::Text(_) | Content::Members(_) => &[],
+        }
+    }
+
+    fn members(&self) -> Option<Vec<(&str, &Self)>> {
+        match &self.content {
+            Content::Members(members) => Some(members.iter().map(|(name, member)| (name.as_ref(), member)).collect()),
+            Content::Constant | Content::Number | Content::Text(_) | Content::Items(_) => None,
         }
     }
 }

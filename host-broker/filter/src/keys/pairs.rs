@@ -25,6 +25,9 @@ pub(super) trait Part: Sized {
 
     /// Returns the items of a list.
     fn items(&self) -> &[Self];
+
+    /// Returns the members of an object.
+    fn members(&self) -> Option<Vec<(&str, &Self)>>;
 }
 
 impl Part for Value {
@@ -34,6 +37,10 @@ impl Part for Value {
 
     fn items(&self) -> &[Self] {
         self.as_array().map_or(&[], Vec::as_slice)
+    }
+
+    fn members(&self) -> Option<Vec<(&str, &Self)>> {
+        self.as_object().map(|members| members.iter().map(|(name, member)| (name.as_str(), member)).collect())
     }
 }
 
@@ -69,7 +76,10 @@ pub(super) fn in_items<T: Part>(items: &[T]) -> Vec<(usize, &'static str)> {
     let pair = |(at, (name, value)): (usize, (&T, &T))| {
         let name = name.text()?;
         let is_name = are_pairs && at.is_multiple_of(2) || name.starts_with("--");
-        is_name.then(|| Named::of(name)?.credential(value)).flatten().map(|kind| (at + 1, kind))
+        // `["password", "relationship"]` is a list of words, in which no look at a name helps.
+        let is_told = |named: Named| value.text().is_some_and(|text| values::in_json(text, named.listed.sort));
+        let named = Named::of(name).filter(|named| is_name && (name.starts_with("--") || is_told(*named)));
+        named?.credential(value).map(|kind| (at + 1, kind))
     };
     items.iter().zip(items.iter().skip(1)).enumerate().filter_map(pair).collect()
 }

@@ -37,7 +37,8 @@ fn everything_but_the_credential_stays_byte_for_byte() {
 #[test]
 fn a_value_that_is_no_string_becomes_one() {
     assert_only_the_gap_changes("{\"a\": 1.0, \"password\" : \u{e000} }", "4711", "password", "\"");
-    assert_only_the_gap_changes("{\"password\":\u{e000},\"b\":2.0}", "[ \"x1\" ]", "password", "\"");
+    assert_only_the_gap_changes("{\"password\":[ \"\u{e000}\", {\"a\":null} ],\"b\":2.0}", "x1", "password", "");
+    assert_only_the_gap_changes("{\"password\":[ \u{e000} ],\"b\":2.0}", "17", "password", "\"");
     assert_only_the_gap_changes("\"{\\\"password\\\":\u{e000},\\\"b\\\":2.0}\"", "1e999", "password", "\\\"");
 }
 
