@@ -5,8 +5,9 @@
 //! within bounds. The list of names is that of JSON's members (`names`); the requirements for a value are in
 //! `plausible`.
 
-mod cookies;
 mod headers;
+mod members;
+mod words;
 
 use super::overlaps;
 use super::plausible::{self, Spacing, Written};
@@ -27,44 +28,98 @@ const VALUE_BYTES_MAX: usize = 16 << 10;
 
 /// Finds every value that is a credential by the name beside it.
 pub(super) fn find(text: &str, stamp: &Stamp, marks: &[Range<usize>], found: &mut Vec<Found>) {
+    let mut search = Search { text, stamp, marks, found };
     let mut from = 0;
     for (at, separator) in text.bytes().enumerate().filter(|(_, byte)| matches!(byte, b'=' | b':' | b'>' | b',' | b'('))
     {
-        if at < from {
-            continue;
-        }
-        let Some((name, after, is_tight)) = named(text, at, separator) else { continue };
-        if name.sort == Sort::Header && text.get(after..).is_some_and(cookies::begin) {
-            let (values, end) = cookies::values(text, after);
+        if at >= from
+            && let Some(end) = search.look(at, separator)
+        {
             from = end;
-            for range in values.into_iter().filter(|range| !overlaps(marks, range)) {
-                let secret = text.get(range.clone()).unwrap_or_default();
-                if plausible::cookie(secret) {
-                    found.push(Found { range, mark: stamp.mark(name.kind, secret) });
-                }
-            }
-            continue;
         }
-        let Some(value) = value(text, after, name, separator) else { continue };
-        from = value.range.end;
-        let (Some(secret), false) = (text.get(value.range.clone()), overlaps(marks, &value.range)) else { continue };
+    }
+}
+
+struct Search<'a> {
+    text: &'a str,
+    stamp: &'a Stamp,
+    marks: &'a [Range<usize>],
+    found: &'a mut Vec<Found>,
+}
+
+impl Search<'_> {
+    /// Looks at a separator. Returns where the value after it ends, if the name before it is one of the list.
+    fn look(&mut self, at: usize, separator: u8) -> Option<usize> {
+        let text = self.text;
+        let (name, after, is_tight) = match named(text, at, separator) {
+            Some(named) => named,
+            None => (several(text, at, separator)?, at + 1, true),
+        };
+        let rest = text.get(after..)?;
+        if name.sort == Sort::Header && members::begin(rest) {
+            return Some(self.add_parts(name, members::values(text, after)));
+        }
+        if members::list_begins(rest) {
+            return Some(self.add_parts(name, members::items(text, after)));
+        }
+        if name.sort == Sort::Header && separator == b':' {
+            self.add_parts(name, (members::lines(text, after), after));
+        }
+        let value = value(text, after, name, separator)?;
+        // `"token": "{\"id\": 1, \"signature\": \"…\"}"`.
+        if value.is_quoted && text.get(value.range.clone())?.starts_with("{\\") {
+            return Some(self.add_parts(name, members::values(text, value.range.start)));
+        }
+        let end = value.range.end;
         let spacing = match text.as_bytes().get(after) {
             _ if !is_tight => Spacing::Wide,
             Some(b' ' | b'\t') => Spacing::AfterColon,
             _ => Spacing::Tight,
         };
+        let is_in_address = headers::is_in_address(text, at);
         let written = Written {
             is_quoted: value.is_quoted,
             spacing,
             is_setting: is_tight && matches!(separator, b'=' | b':') && is_variable(text, at),
             is_certain: spacing != Spacing::Wide && (name.is_sure() || headers::is_parameter(text, at, separator)),
-            next: text.as_bytes().get(value.range.end).copied(),
+            is_in_address,
+            next: text.as_bytes().get(end).copied(),
         };
+        let secret = text.get(value.range.clone())?;
         let is_opaque = || separator == b':' && headers::begins_line(text, at) && headers::is_opaque(name.kind, secret);
-        if plausible::in_text(secret, name.sort, written) || is_opaque() {
-            found.push(Found { range: value.range, mark: stamp.mark(name.kind, secret) });
+        let place = words::Place { text, at, separator, name, written };
+        if plausible::in_text(secret, name.sort, written) || is_opaque() || place.has_password(&value.range) {
+            self.add(name, value.range);
+        }
+        Some(end)
+    }
+
+    /// Adds those strings of several that are credentials. Returns where they end.
+    fn add_parts(&mut self, name: Name, (parts, end): (Vec<Range<usize>>, usize)) -> usize {
+        for range in parts {
+            let part = self.text.get(range.clone()).unwrap_or_default();
+            if plausible::in_json(part, name.sort) || headers::is_opaque(name.kind, part) {
+                self.add(name, range);
+            }
+        }
+        end
+    }
+
+    fn add(&mut self, name: Name, range: Range<usize>) {
+        if !overlaps(self.marks, &range) {
+            let secret = self.text.get(range.clone()).unwrap_or_default();
+            self.found.push(Found { range, mark: self.stamp.mark(name.kind, secret) });
         }
     }
+}
+
+/// Returns the name of the list whose values stand in the list after this separator: `"tokens": ["…"]`.
+fn several(text: &str, at: usize, separator: u8) -> Option<Name> {
+    if !matches!(separator, b':' | b'=') || !members::list_begins(text.get(at + 1..)?) {
+        return None;
+    }
+    let (name, _) = name_before(text, at)?;
+    names::plural(text.get(name)?)
 }
 
 /// Returns whether the name before the separator is one of the environment's, in capitals and of several words.
@@ -89,7 +144,7 @@ fn named(text: &str, at: usize, separator: u8) -> Option<(Name, usize, bool)> {
         return Some((names::ending(tag(text, at)?)?, after, true));
     }
     // A colon separates a header's name from its value; with another separator, such a name is a variable's.
-    let is_literal = |text: &str| begins_quoted(text) || cookies::begin(text);
+    let is_literal = |text: &str| begins_quoted(text) || members::begin(text);
     let takes =
         |name: Name| name.sort != Sort::Header || separator == b':' || text.get(after..).is_some_and(is_literal);
     let (name, is_quoted) = name_before(text, at)?;
@@ -115,6 +170,9 @@ fn named(text: &str, at: usize, separator: u8) -> Option<(Name, usize, bool)> {
     if let Some(listed) = names::ending(text.get(name.clone())?) {
         return takes(listed).then_some((listed, after, is_tight));
     }
+    if let Some(listed) = names::variable(text.get(name.clone())?).or_else(|| two_words(text, name.clone())) {
+        return matches!(separator, b'=' | b':').then_some((listed, after, is_tight));
+    }
     if let Some(listed) = name_beside(text, name.clone()) {
         return takes(listed).then_some((listed, after, is_tight));
     }
@@ -124,6 +182,20 @@ fn named(text: &str, at: usize, separator: u8) -> Option<(Name, usize, bool)> {
     let colon = colon.checked_sub(1).filter(|colon| separator == b'=' && bytes.get(*colon) == Some(&b':'))?;
     let (name, _) = name_before(text, colon)?;
     names::ending(text.get(name)?).filter(|listed| takes(*listed)).map(|listed| (listed, after, false))
+}
+
+/// Returns the name that a word and the one before it spell: `Consumer Key: …`.
+fn two_words(text: &str, last: Range<usize>) -> Option<Name> {
+    if !["key", "token"].iter().any(|word| text.get(last.clone()).is_some_and(|text| text.eq_ignore_ascii_case(word))) {
+        return None;
+    }
+    let before = last.start.checked_sub(1).filter(|blank| text.as_bytes().get(*blank) == Some(&b' '))?;
+    let (first, is_quoted) = name_before(text, before)?;
+    // Only the blank is between them.
+    if is_quoted || first.end != before {
+        return None;
+    }
+    names::ending(text.get(first.start..last.end)?)
 }
 
 /// Returns the name in the member before a member `value`: `{'name': 'DB_PASSWORD', 'value': …}`, also in YAML.
@@ -201,7 +273,9 @@ fn value(text: &str, from: usize, name: Name, separator: u8) -> Option<Value> {
     let escapes = opening.bytes().take(8).take_while(|byte| *byte == b'\\').count();
     let quote = opening.as_bytes().get(escapes).copied().filter(|byte| matches!(byte, b'"' | b'\'' | b'`'));
     if let Some(quote) = quote {
-        let start = prefix + escapes + 1;
+        // Text for a reader has two backticks where a value may hold one.
+        let ticks = opening.bytes().skip(escapes).take(2).take_while(|byte| *byte == b'`').count();
+        let start = prefix + escapes + ticks.max(1);
         let length = quoted(rest.get(start..)?, quote, escapes > 0)?;
         // `storePassword("user", "…")`: the first of several arguments is something else.
         let after = rest.get(start + length..)?.trim_start_matches(['\\', '"', '\'', '`', ' ']);
@@ -209,6 +283,9 @@ fn value(text: &str, from: usize, name: Name, separator: u8) -> Option<Value> {
             return None;
         }
         return Some(Value { range: rest_at + start..rest_at + start + length, is_quoted: true });
+    }
+    if let Some(range) = within_calls(rest, name).map(|range| rest_at + range.start..rest_at + range.end) {
+        return Some(Value { range, is_quoted: true });
     }
     // Only a literal can be an argument.
     if matches!(separator, b',' | b'(') {
@@ -231,6 +308,20 @@ fn value(text: &str, from: usize, name: Name, separator: u8) -> Option<Value> {
         return None;
     }
     Some(Value { range: rest_at..rest_at + length, is_quoted: is_tagged })
+}
+
+/// `createSecretKey(Buffer.from('…', 'hex'))`: the place of a key in calls that decode it.
+fn within_calls(text: &str, name: Name) -> Option<Range<usize>> {
+    const CALLS_BYTES_MAX: usize = 64;
+    let is_of_calls = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'(' | b':');
+    let calls = text.bytes().take(CALLS_BYTES_MAX).take_while(is_of_calls).count();
+    let quote = text.as_bytes().get(calls).copied().filter(|byte| matches!(byte, b'"' | b'\''))?;
+    if name.sort != Sort::Key || !text.get(..calls)?.ends_with('(') {
+        return None;
+    }
+    let length = quoted(text.get(calls + 1..)?, quote, false)?;
+    let range = calls + 1..calls + 1 + length;
+    plausible::in_calls(text.get(range.clone())?).then_some(range)
 }
 
 /// Returns the length of a quoted value. In a text within a text, the quotes are escaped, and the value ends at such a

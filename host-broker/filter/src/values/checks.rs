@@ -124,7 +124,9 @@ pub(super) fn url_password(url: &str) -> bool {
     // `cvs://:pserver:user@host`: a method and a user.
     let is_without_user =
         userinfo.starts_with(':') && password.contains(':') || password.split_once(',').is_some_and(after_port);
-    let is_variable = password.contains(['$', '{', '[', '(', '|']) || password.starts_with('%') && password.len() < 4;
+    // `scheme://[user[:password]@]host` is the form of an address.
+    let is_variable =
+        password.contains(['$', '{', '[', ']', '(', '|']) || password.starts_with('%') && password.len() < 4;
     let is_masked = password.bytes().all(|b| matches!(b, b'*' | b'x' | b'X' | b'.' | b'-' | b'_'));
     // RFC 2606 and 6761 reserve these hosts for manuals and tests. A text there that is no plain word still counts as a
     // leak.
@@ -133,7 +135,10 @@ pub(super) fn url_password(url: &str) -> bool {
         .any(|name| host.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
     let word = password.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_word = |part: &str| part.trim_start_matches(['0', '2', '3', '4']).bytes().all(|b| b.is_ascii_lowercase());
-    let is_plain = word.split('%').all(is_word) && password.len() - word.len() <= 3;
+    // On such a host, `cassandra:cassandra` and `ctfduser:ctfd` open the server that comes with the manual.
+    let user = userinfo.split_once(':').map_or("", |(user, _)| user);
+    let is_of_user = password.len() >= 4 && user.starts_with(password) && plausible::is_chosen_word(password, 4);
+    let is_plain = !is_of_user && word.split('%').all(is_word) && password.len() - word.len() <= 3;
     password.len() >= PASSWORD_BYTES_MIN
         && !(is_reserved && is_plain)
         && !(is_variable || is_masked || is_without_user || is_stand_in(password))

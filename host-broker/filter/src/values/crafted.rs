@@ -72,7 +72,7 @@ fn is_bounded(text: &str, range: &Range<usize>) -> bool {
 }
 
 /// All of them.
-pub(super) static FORMATS: [Format; 30] = [
+pub(super) static FORMATS: [Format; 31] = [
     Format::new(
         "github token",
         &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"],
@@ -135,7 +135,7 @@ pub(super) static FORMATS: [Format; 30] = [
     Format::new(
         "url password",
         &["://"],
-        r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@?\#"'<>\\`]*:(?P<secret>[^\s/?\#"'<>\\`]+)@[A-Za-z0-9_.\[-]{1,253}"#,
+        r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@?\#"'<>\\`]*:(?P<secret>[^\s/?\#"'<>\\`]+)@[A-Za-z0-9_.\[%-]{1,253}"#,
         checks::url_password,
     )
     .unbounded(),
@@ -188,6 +188,14 @@ pub(super) static FORMATS: [Format; 30] = [
             r#"(?:^|[\s"'])--(?:password|passwd|token|api-key|secret(?:-key)?|access-key|auth-token)[ \t]+["']?"#,
             r#"(?P<secret>[^\s"'<>()\[\]{}|;&,`]{6,4096})"#,
         ),
+        checks::last_word,
+    )
+    .unbounded(),
+    // A parameter of PowerShell.
+    Format::new(
+        "password",
+        &["-password "],
+        r#"[ \t](?i-u:-password)[ \t]+["']?(?P<secret>[^\s"'<>()\[\]{}|;&,`$]{6,256})"#,
         checks::last_word,
     )
     .unbounded(),

@@ -21,6 +21,8 @@ pub(super) struct Written {
     pub(super) is_setting: bool,
     /// After a name that makes any value of JSON a credential, or after that of a parameter.
     pub(super) is_certain: bool,
+    /// After the name of a parameter of an address, as `?token=…`.
+    pub(super) is_in_address: bool,
     /// The byte that follows it.
     pub(super) next: Option<u8>,
 }
@@ -72,13 +74,17 @@ pub(super) fn in_text(value: &str, sort: Sort, written: Written) -> bool {
                         || has_letter_and_digit(value)
                             && password(value)
                             && !is_constant(value)
+                            && !is_numbered(value)
                             && (written.spacing != Spacing::Wide
                                 || key(value, BARE_KEY_BYTES_MIN)
                                 || value.bytes().any(is_strong_sign)))
         }
         Sort::Key if written.is_quoted => key(value, KEY_BYTES_MIN) || checks::is_user_and_password(value),
         Sort::Key => {
-            let is_short = || written.is_certain && numbers(value) > 1 && key(value, KEY_BYTES_MIN);
+            let is_short = || {
+                written.is_certain && (numbers(value) > 1 || written.is_in_address) && key(value, KEY_BYTES_MIN)
+                    || written.is_setting && is_chosen_key(value)
+            };
             is_enclosed(value, written)
                 || ends_there(written.next) && is_bare(value) && (key(value, BARE_KEY_BYTES_MIN) || is_short())
         }
@@ -90,7 +96,14 @@ pub(crate) fn in_json(value: &str, sort: Sort) -> bool {
     in_text(
         value,
         sort,
-        Written { is_quoted: true, spacing: Spacing::Tight, is_setting: false, is_certain: false, next: None },
+        Written {
+            is_quoted: true,
+            spacing: Spacing::Tight,
+            is_setting: false,
+            is_certain: false,
+            is_in_address: false,
+            next: None,
+        },
     )
 }
 
@@ -99,7 +112,14 @@ pub(crate) fn in_setting(value: &str, sort: Sort) -> bool {
     in_text(
         value,
         sort,
-        Written { is_quoted: true, spacing: Spacing::Tight, is_setting: true, is_certain: false, next: None },
+        Written {
+            is_quoted: true,
+            spacing: Spacing::Tight,
+            is_setting: true,
+            is_certain: false,
+            is_in_address: false,
+            next: None,
+        },
     )
 }
 
@@ -129,10 +149,24 @@ pub(super) fn key(value: &str, least: usize) -> bool {
         && !is_sentence(value)
         && (!has_blank(value) || strange >= 6)
         && value.bytes().any(|byte| byte.is_ascii_alphabetic())
-        && (digits >= 2 || strange >= 4 && value.len() >= 24 || is_unspeakable(value))
+        && (digits >= 2 || strange >= 4 && value.len() >= 24 || is_unspeakable(value) || is_restless(value))
         && surprise(value) >= least_surprise
         && !is_made_of_words(value)
         && !is_camel_case(value)
+}
+
+/// `minio123`: a key that a person chose, in a setting.
+fn is_chosen_key(value: &str) -> bool {
+    const BYTES_MIN: usize = 8;
+    value.len() >= BYTES_MIN
+        && value.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        && password(value)
+        && !is_about_credentials(value)
+}
+
+/// Returns whether a value is a key where it may be the name of a variable or a path, too.
+pub(super) fn in_calls(value: &str) -> bool {
+    key(value, BARE_KEY_BYTES_MIN) && !is_constant(value) && !value.contains('.')
 }
 
 /// Returns whether a header carries more than its name and a placeholder. A comment, a pointer and a type are none.
@@ -173,13 +207,26 @@ fn is_constant(value: &str) -> bool {
         && value.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
+/// `FILE1`, `COMBO00:COMBO01`: words in capitals with a number, which stand for values that a program reads.
+fn is_numbered(value: &str) -> bool {
+    value.split(':').all(|part| {
+        let word = part.trim_end_matches(|c: char| c.is_ascii_digit());
+        part.len() - word.len() <= 2 && word.len() >= 4 && word.bytes().all(|byte| byte.is_ascii_uppercase())
+    })
+}
+
 /// Returns whether a word of small letters may be a password: `hunter`, `correct-horse`. Common words of programs and
 /// manuals are none.
 pub(super) fn is_chosen_word(value: &str, least: usize) -> bool {
     value.len() >= least
         && value.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'-'))
         && !is_placeholder(value)
-        && !value.split(['_', '-']).any(|part| part.is_empty() || COMMON_WORDS.split(' ').any(|word| word == part))
+        && !value.split(['_', '-']).any(|part| part.is_empty() || is_common_word(part))
+}
+
+/// Returns whether a word of small letters is a type, a label, a placeholder or a word of programs.
+pub(super) fn is_common_word(word: &str) -> bool {
+    COMMON_WORDS.split_ascii_whitespace().any(|common| common == word)
 }
 
 /// Returns whether the value is a sentence of a script that writes no blanks between words.
@@ -233,7 +280,7 @@ fn numbers(value: &str) -> usize {
 }
 
 /// Returns whether a value of a settings file, a command or an address ends here. In a program, other bytes follow.
-fn ends_there(next: Option<u8>) -> bool {
+pub(super) fn ends_there(next: Option<u8>) -> bool {
     next.is_none_or(|next| {
         next.is_ascii_whitespace() || matches!(next, b'&' | b'"' | b'\'' | b'`' | b'<' | b'\\' | b';')
     })
@@ -284,8 +331,12 @@ fn is_word_with_number(value: &str) -> bool {
         "fake",
         "mock",
     ];
+    const PASSWORDS: [&str; 3] = ["pass", "password", "passwd"];
+    const NUMBER_BYTES_MIN: usize = 3;
     let word = value.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '-' | '_'));
-    WORDS.iter().any(|known| word.eq_ignore_ascii_case(known))
+    // Manuals number their passwords; a person adds a longer number.
+    let is_of_a_person = PASSWORDS.contains(&word) && value.len() - word.len() >= NUMBER_BYTES_MIN;
+    !is_of_a_person && WORDS.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
 /// `testpass123`, `user1_pwd`, `my-secret-token-2`: nothing but words that tests and manuals make such values of, with
@@ -339,12 +390,20 @@ pub(super) fn is_made_of_words(value: &str) -> bool {
 
 /// `Curve25519SeedBin`: words that begin with capitals, and one number.
 pub(super) fn is_camel_case(value: &str) -> bool {
+    const NUMBER_BYTES_MIN: usize = 6;
     let runs = |is: fn(&u8) -> bool| {
         value.as_bytes().chunk_by(|a, b| is(a) == is(b)).filter(|run| run.first().is_some_and(is)).count()
     };
     let words = value.split(|c: char| !c.is_ascii_lowercase()).filter(|word| !word.is_empty());
     let is_one_word = value.bytes().all(|byte| !byte.is_ascii_uppercase());
-    value.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    // `lsdajfh923874`: no word is followed by so long a number, unless it is a date or counts.
+    let number = value.trim_start_matches(|c: char| c.is_ascii_lowercase());
+    let is_long = number.len() >= NUMBER_BYTES_MIN
+        && number.bytes().all(|byte| byte.is_ascii_digit())
+        && !number.starts_with("20")
+        && !is_counted(number);
+    !is_long
+        && value.bytes().all(|byte| byte.is_ascii_alphanumeric())
         && (!is_one_word || value.ends_with(|c: char| c.is_ascii_digit()))
         && runs(u8::is_ascii_digit) <= 1
         && words.map(str::len).min().is_some_and(|shortest| shortest >= 2)
@@ -359,6 +418,18 @@ fn is_unspeakable(value: &str) -> bool {
         value.bytes().all(|byte| byte.is_ascii_lowercase()) || value.bytes().all(|byte| byte.is_ascii_uppercase());
     let mut rows = value.as_bytes().split(is_vowel);
     value.len() >= BYTES_MIN && is_one_case && rows.any(|row| row.len() >= ROW_MIN)
+}
+
+/// `JdZsIaWhUFIchmC1a`: letters that change between capitals and small ones as no words do.
+fn is_restless(value: &str) -> bool {
+    const BYTES_MIN: usize = 16;
+    let is_of_key = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'/' | b'=');
+    let is_small = |one: &u8, next: &u8| one.is_ascii_lowercase() == next.is_ascii_lowercase();
+    let runs = value.as_bytes().chunk_by(is_small);
+    let single = runs.filter(|run| run.len() == 1 && run.iter().all(u8::is_ascii_lowercase)).count();
+    let has = |is: fn(&u8) -> bool| value.as_bytes().iter().any(is);
+    let least = if has(u8::is_ascii_digit) { 2 } else { 3 };
+    value.len() >= BYTES_MIN && has(u8::is_ascii_uppercase) && single >= least && value.bytes().all(is_of_key)
 }
 
 fn is_uuid(parts: &[&str]) -> bool {

@@ -134,6 +134,21 @@ fn only_the_password_of_a_url_is_taken_out() {
     ] {
         assert_eq!(redacted(text), [password], "{text}");
     }
+    for (text, password) in [
+        ("nats://ivan:ivan@%s:%d", "ivan"),
+        ("mysql://ctfduser:ctfd@localhost/ctfd", "ctfd"),
+        ("ca://cassandra:cassandra@localhost", "cassandra"),
+    ] {
+        assert_eq!(redacted(text), [password], "{text}");
+    }
+    for text in [
+        "redis://[:password]@host",
+        "scheme://[user[:secret2]]@host",
+        "nats://%s:%s@%s:%d",
+        "x://admin:admin@localhost",
+    ] {
+        assert_eq!(redacted(text), Vec::<String>::new(), "{text}");
+    }
     for text in [
         "http://host:80/a@b",
         "https://u:password@h",
@@ -307,6 +322,9 @@ fn passwords_in_files_and_statements_are_known_by_their_place() {
         ("machine h login me password hunter22", "hunter22"),
         ("machine h\n  login me\n  password wossname\n", "wossname"),
         ("curl -u me:hunter22 https://h", "hunter22"),
+        ("machine h login me password pass123", "pass123"),
+        ("Invoke-Spray -UserList .\\users.txt -Password Winter2020\n", "Winter2020"),
+        ("mimi.exe -Username 'user1' -Password 'Welcome01!'", "Welcome01!"),
         ("client.login(\"ada\", \"hunter2xyz\")", "hunter2xyz"),
         ("db.connect('ada', 'hunter2xyz');", "hunter2xyz"),
         ("$db = mysqli_connect($host, \"ada\", \"hunter2xyz\", \"shop\");", "hunter2xyz"),
@@ -332,6 +350,8 @@ fn passwords_in_files_and_statements_are_known_by_their_place() {
         "button.connect('clicked', 'on_button1_clicked')",
         "socket.connect('tcp', 'localhost:8080')",
         "client.login(\"ada\", \"password1\")",
+        "Set-User -Password $secret2 -Force",
+        "the option -password takes a value",
         "mysqli_connect($host, \"ada\", $password, \"shop1\");",
         "http://ada:opensesame@localhost:8887",
     ] {

@@ -43,6 +43,14 @@ pub(super) fn is_parameter(text: &str, at: usize, separator: u8) -> bool {
     separator == b'=' && !is_quoted && is_apart && blanks_before(bytes, at) == 0
 }
 
+/// Returns whether the name before this place is that of a parameter of an address: `?token=…`, `&token=…`.
+pub(super) fn is_in_address(text: &str, at: usize) -> bool {
+    let before = name_before(text, at).and_then(|(name, _)| name.start.checked_sub(1));
+    let is_parted =
+        before.and_then(|before| text.as_bytes().get(before)).is_some_and(|byte| matches!(byte, b'?' | b'&'));
+    is_parted && text.as_bytes().get(at) == Some(&b'=')
+}
+
 /// Returns whether the value of a header is a credential although nothing but letters is in it.
 pub(super) fn is_opaque(kind: &str, value: &str) -> bool {
     match kind {

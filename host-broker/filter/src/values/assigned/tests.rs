@@ -178,3 +178,138 @@ fn a_mark_is_no_value() {
     find("Cookie: sid=k7Qz9fXw2LmP", &stamp, &marks, &mut found);
     assert!(found.is_empty());
 }
+
+#[test]
+fn a_word_is_a_password_where_its_form_or_the_user_beside_it_says_so() {
+    for (text, secret) in [
+        ("tc.connect(username=\"slowdive\", password=\"pygmalion\")", "pygmalion"),
+        ("connect(host, password=\"television\")", "television"),
+        ("{'username': 'sakuya', 'password': 'izayoi'}", "izayoi"),
+        ("[json| { \"password\": \"lemontree\" } |]", "lemontree"),
+        ("const password = 'superexpress';", "superexpress"),
+        ("c.User = \"gromit\"\nc.Password = \"penguin\"", "penguin"),
+        ("username = \"telegraf\"\npassword = \"metricsmetrics\"", "metricsmetrics"),
+        ("auth: { user: 'Mufasa', pass: 'CircleOfLife' }", "CircleOfLife"),
+        ("authorization {\n  user: derek\n  password: porkchop\n  timeout: 1\n}", "porkchop"),
+        ("{user: ivan, password: ivan}", "ivan"),
+        ("client.username=canal\nclient.password=canal\n", "canal"),
+        ("RemoteUser=xuesong12\nIp=192.0.2.1\nRemotePasswd=xuesong\n", "xuesong"),
+        ("curl -d 'auth_user=fdgxf&auth_pwd=oxfdscds&x=1'", "oxfdscds"),
+        ("users = [{user: \"user1\", password: \"user1\"}]", "user1"),
+        ("$dbuser = 'root';\n$dbpasswd = 'pass123';", "pass123"),
+        ("nextcloud_sql_password: \"nextcloud-sea\"", "nextcloud-sea"),
+        ("    keystore_password: cassandra\n", "cassandra"),
+        ("#   username: kataras\n#   password: kataras_pass\n", "kataras_pass"),
+        ("store(username='reimu', secret='hakurei')", "hakurei"),
+        ("jwt-secret = \"reallyreallyreallyreallyverysafe\"", "reallyreallyreallyreallyverysafe"),
+        ("account.setPassword(\"lemontree\")", "lemontree"),
+        ("\\$DB['PASSWORD'] = 'zabbix';", "zabbix"),
+    ] {
+        assert_eq!(secrets(text), [secret], "{text}");
+    }
+    for text in [
+        "{ \"Username\": \"Benutzername\", \"Password\": \"Geheimwort\" }",
+        "username: 'Nombre de usuario', password: 'Contrasena'",
+        "email: EmailStr\npassword: SecretStr\n",
+        "user: string,\n  password: string,",
+        "login(user=user, password=password)",
+        "connect(user=\"user\", password=\"pass\")",
+        "username=\"testuser\", password=\"testpass\"",
+        "{ username: login, password: hashedPassword }",
+        "username = user\npassword = candidate\n",
+        "user_password: hashed\n",
+        "render_pass = \"opaque\"",
+        "{ pass: \"opaque\" }",
+        "password: { type: 'string' }",
+        "form.password('label')",
+        "reset_password('email')",
+        "if (username == \"paranoid\" and password == \"paranoid\")",
+        "this.password = this.form.password",
+        "secret=\"internal\"",
+        "username: admin\npassword: changeme\n",
+        "username: \"x\", password: \"password\"",
+    ] {
+        assert_eq!(secrets(text), Vec::<&str>::new(), "{text}");
+    }
+}
+
+#[test]
+fn the_values_of_a_list_and_of_text_within_text_are_found() {
+    let two = ["08f5098517a10231", "8d219a2e09242e02"];
+    assert_eq!(secrets("{\"color\":null,\"tokens\":[\"08f5098517a10231\",\"8d219a2e09242e02\"],\"x\":1"), two);
+    assert_eq!(secrets("API_KEYS = ['08f5098517a10231', '8d219a2e09242e02']"), two);
+    assert_eq!(secrets("log {\\\"tokens\\\": [\\\"08f5098517a10231\\\", \\\"8d219a2e09242e02\\\"]}"), two);
+    assert_eq!(
+        secrets("headers:\n  Authorization:\n  - Bearer 0383e3ae4c7d8e14ba17af871cf5211c\n  Accept:\n  - '*/*'\n"),
+        ["Bearer 0383e3ae4c7d8e14ba17af871cf5211c"]
+    );
+    assert_eq!(
+        secrets("Set-Cookie:\r\n    - lang=en\r\n    - \"auth.sid=s%3AFkrpEHCCrdXVdhqCoBAEXYMw; Path=/\"\r\n"),
+        ["auth.sid=s%3AFkrpEHCCrdXVdhqCoBAEXYMw; Path=/"]
+    );
+    assert_eq!(
+        secrets(
+            "{\"Apitoken\":\"{\\\"name\\\":\\\"root\\\",\\\"sig\\\":\\\"427d6803b78311e68afd0242\\\"}\",\"A\":\"b\"}"
+        ),
+        ["427d6803b78311e68afd0242"]
+    );
+    for text in [
+        "\"tokens\": [\"identifier\", \"string\", \"number2\"]",
+        "tokens = [1, 2, 3]",
+        "tokens: [token1, token2]",
+        "Authorization:\n  - required\n  - Basic\n",
+        "Authorization:\n- name: x1\n",
+        "Authorization:\n  - Bearer <token>\n",
+        "let tokens = [\"08f5098517a10231",
+        "Cookie:\n  - theme=dark\n",
+    ] {
+        assert_eq!(secrets(text), Vec::<&str>::new(), "{text}");
+    }
+}
+
+#[test]
+fn keys_of_services_and_names_of_two_words_are_known() {
+    for (text, secret) in [
+        ("STEAM_KEY=D1240DEF4D41D416FD291D0075B6ED3F\n", "D1240DEF4D41D416FD291D0075B6ED3F"),
+        ("GOOGLE_SECRET=JdZsIaWhUFIchmC1a_IZzOHb\n", "JdZsIaWhUFIchmC1a_IZzOHb"),
+        ("export const apiKey = 'ccJMY9txxWhRRMWNLgOT';", "ccJMY9txxWhRRMWNLgOT"),
+        ("'cookieValidationKey' => 'O1d232trde1x-M97_7QvwPo-5QGdkLMp#@#@',", "O1d232trde1x-M97_7QvwPo-5QGdkLMp#@#@"),
+        ("> Consumer Key: ``RKCGzna7bv9YD57c``\n", "RKCGzna7bv9YD57c"),
+        ("> Consumer Secret: ``D+EdQ-gs$-%@2Nu7``\n", "D+EdQ-gs$-%@2Nu7"),
+        ("MINIO_SECRET_KEY: minio123\n", "minio123"),
+        ("https://h/cb?oauth_token=kjherht2309uf&x=1", "kjherht2309uf"),
+        ("'oauth_token_secret': 'lsdajfh923874',", "lsdajfh923874"),
+        ("- \"WLS_PW=weblogic1\"", "weblogic1"),
+        (
+            "\"smtp_password_v4\": \"BGs3WynOIYxgkjXeS7hNjFqhSSjjKHoTBLwObSd3pcSr\"",
+            "BGs3WynOIYxgkjXeS7hNjFqhSSjjKHoTBLwObSd3pcSr",
+        ),
+        (
+            "define('AUTH_SALT', 'Ed&1cr+{3T$a+{[8LP~i5-[|Z`x-V>;Di_C/E~UnSg{n[h#{D[-t>yIU');",
+            "Ed&1cr+{3T$a+{[8LP~i5-[|Z`x-V>;Di_C/E~UnSg{n[h#{D[-t>yIU",
+        ),
+        ("export MLAB_PASS='password123'", "password123"),
+        ("const secretKey = createSecretKey(Buffer.from('7f908df6c8bd634f769c', 'hex'))", "7f908df6c8bd634f769c"),
+        ("manager.setCipherKey(Base64.decode(\"3AvVhmFLUs0KTA3Kprsdag==\"));", "3AvVhmFLUs0KTA3Kprsdag=="),
+    ] {
+        assert_eq!(secrets(text), [secret], "{text}");
+    }
+    for text in [
+        "const STORAGE_KEY = 'theme-settings-v2';",
+        "SSH_PUBLIC_KEY=AAAAC3NzaC1lZDI1NTE5AAAAIJ1240DEF4D41D",
+        "CACHE_KEY = `user_${id}_22`",
+        "Public Key: 1240DEF4D41D416FD291D0075B6ED3F",
+        "The key: k7Qz9fXw2LmP4vRt",
+        "user=FILE0 password=FILE1 0=users.txt",
+        "user_pass=COMBO00:COMBO01 0=list.txt",
+        "Version=4.0.0.0, Culture=neutral, PublicKeyToken=b77a5c561934e089",
+        "https://h/cb?token=getAccessToken2&x=1",
+        "API_TOKEN=mytoken12",
+        "secret = \"toLowerCaseOfAll\"",
+        "token = os.environ.get('SERVICE_TOKEN_2_V22')",
+        "private_key = read(\"tests/data/rsa-2048-key2.pem\")",
+        "signing_key = \"WebKitJSObjectRef\"",
+    ] {
+        assert_eq!(secrets(text), Vec::<&str>::new(), "{text}");
+    }
+}

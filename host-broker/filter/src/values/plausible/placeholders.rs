@@ -74,9 +74,10 @@ pub(in crate::values) fn is_placeholder(value: &str) -> bool {
     let lower = value.to_lowercase();
     REFERENCES.iter().any(|start| lower.starts_with(start))
         || PLACEHOLDER_WORDS.iter().any(|word| lower.contains(word))
-        || ["${", "$(", "{{", "%s", "%(", "#{", "<%", "://", "->", "::", "()", "...", "…"]
+        || ["${", "$(", "{{", "%s", "%(", "<%", "://", "->", "::", "()", "...", "…"]
             .iter()
             .any(|sign| lower.contains(sign))
+        || lower.split_once("#{").is_some_and(|(_, rest)| rest.contains('}'))
         || has_gap(&lower)
         || is_monotonous(&lower)
         || lower.matches("\\x").count() >= 2

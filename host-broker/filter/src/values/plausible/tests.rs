@@ -62,8 +62,14 @@ fn a_random_value_of_small_letters_and_digits_is_no_camel_case() {
 
 #[test]
 fn words_about_credentials_are_no_password_in_a_program_and_are_one_in_a_setting() {
-    let quoted =
-        Written { is_quoted: true, spacing: Spacing::Wide, is_setting: false, is_certain: false, next: Some(b'"') };
+    let quoted = Written {
+        is_quoted: true,
+        spacing: Spacing::Wide,
+        is_setting: false,
+        is_certain: false,
+        is_in_address: false,
+        next: Some(b'"'),
+    };
     for value in ["admin123", "testpass123", "my-secret-token-2", "user1_pwd", "NewPassword1!"] {
         assert!(!in_text(value, Sort::Password, quoted), "{value}");
         assert!(in_text(value, Sort::Password, Written { is_setting: true, ..quoted }), "{value}");
