@@ -10,7 +10,7 @@ mod members;
 mod words;
 
 use super::overlaps;
-use super::plausible::{self, Spacing, Written};
+use super::plausible::{self, Certainty, Spacing, Written};
 use secrets::names;
 use secrets::names::{NAME_BYTES_MAX, Name, Sort};
 use secrets::search::Found;
@@ -76,13 +76,17 @@ impl Search<'_> {
             Some(b' ' | b'\t') => Spacing::AfterColon,
             _ => Spacing::Tight,
         };
-        let is_in_address = headers::is_in_address(text, at);
+        let certainty = match spacing {
+            Spacing::Wide => Certainty::Likely,
+            _ if headers::is_in_address(text, at) => Certainty::InAddress,
+            _ if name.is_sure() || headers::is_parameter(text, at, separator) => Certainty::Sure,
+            Spacing::Tight | Spacing::AfterColon => Certainty::Likely,
+        };
         let written = Written {
             is_quoted: value.is_quoted,
             spacing,
             is_setting: is_tight && matches!(separator, b'=' | b':') && is_variable(text, at),
-            is_certain: spacing != Spacing::Wide && (name.is_sure() || headers::is_parameter(text, at, separator)),
-            is_in_address,
+            certainty,
             next: text.as_bytes().get(end).copied(),
         };
         let secret = text.get(value.range.clone())?;

@@ -66,8 +66,7 @@ fn words_about_credentials_are_no_password_in_a_program_and_are_one_in_a_setting
         is_quoted: true,
         spacing: Spacing::Wide,
         is_setting: false,
-        is_certain: false,
-        is_in_address: false,
+        certainty: Certainty::Likely,
         next: Some(b'"'),
     };
     for value in ["admin123", "testpass123", "my-secret-token-2", "user1_pwd", "NewPassword1!"] {
